@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -24,6 +25,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.adapters.zookeeper.security.pictures import user_picture
 from strandline.adapters.zookeeper.security.security_watch import SecurityWatch
+from strandline.adapters.zookeeper.set_back import SetBack, until_set_back
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.config.services.controller import ControllerSettings
 from strandline.controller.active import ActiveController
@@ -131,11 +133,13 @@ class Activity:
         reason = await until_failure(
             (SessionEnded, ConnectionLost, Deposed),
             _until_ended(session),
+            until_set_back(session, partial(self.host.connect_coordination, self._settings), self._clock),
             self._keep_users(session, ready),
             self._keep_key(session, ready),
             self._contend(session, ready),
         )
         logger.warning("this controller starts over", reason=str(reason))
+        self.sessions.set_back += isinstance(reason, SetBack)
 
     async def _keep_users(self, session: Coordination, ready: asyncio.Event) -> None:
         """Runs until cancelled. Without logins it reads and watches nothing."""

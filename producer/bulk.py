@@ -10,14 +10,17 @@ from types import NoneType
 from typing import Any, Final
 
 from strandline.client import arguments
+from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import InvalidRequest, MessageTooLarge
 from strandline.producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX, VALUE_OVERHEAD_MAX
 from strandline.records import (
     HEADER_BYTES,
+    BatchHeader,
     Codec,
     Headers,
     PackedRecords,
     RecordFields,
+    decode_batch,
     pack,
     pack_values,
     pack_within,
@@ -132,6 +135,20 @@ def _lengths(records: Sequence[RecordFields]) -> list[int]:
     return lengths
 
 
+def divided(packed: PackedRecords, size_max: int, codec: Codec) -> list[PackedRecords]:
+    """The records of a batch of several in two batches or more, each of `size_max` bytes or one record."""
+    batch = packed.seal()
+    records = [
+        (record.key, record.value, record.headers, record.timestamp)
+        for record in decode_batch(batch, BatchHeader.parse(batch))
+    ]
+    pieces = [packed]
+    while len(pieces) < 2:
+        pieces = [*Pieces(0, size_max, RECORDS_BYTES_MAX, codec).of_records(records)]
+        size_max //= 2
+    return pieces
+
+
 @dataclass(frozen=True, slots=True)
 class Pieces:
     """Cuts records into batches of at most `size_max` bytes. A larger record, up to `bytes_max`, gets a batch
@@ -150,12 +167,13 @@ class Pieces:
                 raise not_bytes("value", value)
         some_none = NoneType in kinds
         lengths = [0 if v is None else len(v) for v in values] if some_none else list(map(len, values))  # type: ignore[arg-type]
-        for start, end in self._cuts(lengths, VALUE_OVERHEAD_MAX):
-            piece = values[start:end]
-            if some_none and None in piece:
-                yield self._pack([(None, value, (), self.now_ms) for value in piece])
-            else:
-                yield self._pack_values(piece)  # type: ignore[arg-type]  # none is None
+        cuts = self._cuts(lengths, VALUE_OVERHEAD_MAX)
+        return (self._pack_piece(values[start:end], some_none=some_none) for start, end in cuts)
+
+    def _pack_piece(self, piece: Sequence[bytes | None], *, some_none: bool) -> PackedRecords:
+        if some_none and None in piece:
+            return self._pack([(None, value, (), self.now_ms) for value in piece])
+        return self._pack_values(piece)  # type: ignore[arg-type]  # none is None
 
     def of_records(self, records: Sequence[RecordFields]) -> Iterator[PackedRecords]:
         """Batches of whole records, all of which are checked by now. Raises MessageTooLarge, TypeError,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Generic
 
 from strandline.producer.core.batch import Batch, Ticket
@@ -20,6 +21,13 @@ class Flushes(Generic[Ticket]):
             ended = asyncio.Event()
             self._waiting.append((batches, ended))
             await ended.wait()
+
+    def divided(self, batch: Batch[Ticket], parts: Iterable[Batch[Ticket]]) -> None:
+        """Who waits for this batch waits for its parts."""
+        for waited_for, _ in self._waiting:
+            if batch in waited_for:
+                waited_for.update(parts)
+        self.settled(batch)
 
     def settled(self, batch: Batch[Ticket]) -> None:
         """A batch has ended."""

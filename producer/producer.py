@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from strandline.adapters.system_host import client_host
 from strandline.client import arguments
@@ -14,7 +14,7 @@ from strandline.client.client import Client
 from strandline.client.metrics import ClientMetric
 from strandline.config.load import load
 from strandline.config.producer import ProducerSettings
-from strandline.errors import InvalidRequest, StrandlineError
+from strandline.errors import InvalidRequest, MessageTooLarge, StrandlineError
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.producer.bulk import (
@@ -45,6 +45,8 @@ from strandline.records import HEADER_BYTES, RecordFields
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -74,7 +76,13 @@ class Producer(Client[ProducerSettings]):
         self._wall_ms = self._clock.wall_ms
         self._buffer = SendBuffer(self._cluster, self._settings, self._scope, self._clock)
         self._topics = Topics(
-            self._cluster, self._buffer.accumulator, self._settings, self._scope, self._leader_changed
+            self._cluster,
+            self._buffer.accumulator,
+            self._settings,
+            self._scope,
+            self._clock,
+            self._leader_changed,
+            self._buffer.carry_out,
         )
         self._routes = self._topics.known
 
@@ -84,6 +92,7 @@ class Producer(Client[ProducerSettings]):
         """Raises BrokerNotAvailable if no broker of the bootstrap answers."""
         self._loop = asyncio.get_running_loop()
         await super().start()
+        self._cluster.on_topic(self._topics.learned)
         self._cluster.on_change(self._leader_changed)
         try:
             await self._buffer.start()
@@ -176,6 +185,10 @@ class Producer(Client[ProducerSettings]):
             queue = route.sticky
         batch, full = queue.open, False
         if batch is None or batch.size + size > queue.size_max:
+            if HEADER_BYTES + size > route.bytes_max and await self._topics.takes_more(route):
+                return await self.send(
+                    topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
+                )
             full = batch is not None
             batch = self._next_batch(route, queue, size, takes_turns=partition is None and key is None)
         batch.size += size
@@ -223,16 +236,22 @@ class Producer(Client[ProducerSettings]):
         """
         values = column_of("values", values)
         route = self._routes.get(topic) or await self._route(topic)
-        now_ms = self._clock.wall_ms()
-        pieces = Pieces(now_ms, route.size_max, route.bytes_max, self._buffer.accumulator.codec)
+        now_ms, codec = self._clock.wall_ms(), self._buffer.accumulator.codec
+
+        def pieces() -> Pieces:
+            return Pieces(now_ms, route.size_max, route.bytes_max, codec)
+
         chosen = None if partition is None else await self._topics.chosen(route, partition)
         bulk = Bulk(topic, len(values), self._loop.create_future())
         if keys is None and headers is None and timestamps_ms is None:
-            for packed in pieces.of_values(values):
+            for packed in await self._fitting(route, lambda: pieces().of_values(values)):
                 await self._buffer.add(chosen or route.next(), packed, bulk.part())
         else:
             rows = rows_of(values, keys, headers, timestamps_ms, now_ms)
-            checked = [(queue, pieces.of_records(records)) for queue, records in route.grouped(rows, chosen)]
+            groups = route.grouped(rows, chosen)
+            checked = await self._fitting(
+                route, lambda: [(queue, pieces().of_records(records)) for queue, records in groups]
+            )
             for queue, batches in checked:
                 for packed in batches:
                     await self._buffer.add(queue, packed, bulk.part())
@@ -246,6 +265,8 @@ class Producer(Client[ProducerSettings]):
         """
         route = self._routes.get(topic) or await self._route(topic)
         packed = unseal(batch)
+        if packed.size > route.bytes_max:
+            await self._topics.takes_more(route)
         if packed.size > route.bytes_max:
             raise too_large(f"batch of {packed.size} bytes", route.bytes_max)
         future: asyncio.Future[BatchMetadata] = self._loop.create_future()
@@ -274,7 +295,10 @@ class Producer(Client[ProducerSettings]):
                     f"expected_offset = {expected_offset}: with acks=0 no answer would report the refusal"
                 )
         route = self._routes.get(topic) or await self._route(topic)
-        packed = one_batch(records, bytes_max=route.bytes_max, codec=self._buffer.accumulator.codec)
+        codec = self._buffer.accumulator.codec
+        packed = await self._fitting(
+            route, lambda: one_batch(records, bytes_max=route.bytes_max, codec=codec)
+        )
         future: asyncio.Future[BatchMetadata] = self._loop.create_future()
         await self._buffer.add(
             await self._topics.chosen(route, partition), packed, BatchTicket(future), expected_offset
@@ -288,6 +312,8 @@ class Producer(Client[ProducerSettings]):
     @property
     def failure(self) -> StrandlineError | None:
         """Why a gapless producer no longer sends to some partition; None while it sends to all."""
+        if not self._settings.gapless:
+            return None
         return next((queue.gap.error for queue in self._buffer.accumulator if queue.gap is not None), None)
 
     def metrics(self) -> dict[str, float]:
@@ -295,6 +321,16 @@ class Producer(Client[ProducerSettings]):
         return self._buffer.measured()
 
     # --- routes and batches ------------------------------------------------------------------
+
+    async def _fitting(self, route: Route[Ticket], pack: Callable[[], T]) -> T:
+        """What `pack` returns. If the records are too large for the limit that is known, it is called again
+        with a higher one that the topic may have by now."""
+        try:
+            return pack()
+        except MessageTooLarge:
+            if not await self._topics.takes_more(route):
+                raise
+        return pack()
 
     async def _route(self, topic: str) -> Route[Ticket]:
         return await self._topics.call(topic, lambda route: route)
@@ -338,7 +374,7 @@ class Producer(Client[ProducerSettings]):
         return self._buffer.begin(route.next() if takes_turns and queue.begun else queue)
 
     def _leader_changed(self, name: TopicPartition) -> None:
-        queue = self._buffer.accumulator.find(name) or self._topics.grown(name)
+        queue = self._topics.grown(name) or self._buffer.accumulator.find(name)
         leader = self._cluster.leader(name)
         if queue is not None and leader is not None:
             self._buffer.led(queue, leader.broker, leader.epoch)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Generic
 
 from strandline.errors import UnknownTopicOrPartition
-from strandline.ids import NO_BROKER
+from strandline.ids import NO_BROKER, TopicId
 from strandline.producer.core.batch import PartitionQueue, Ticket
 from strandline.producer.core.partitioner import partition_for
 from strandline.records import RecordFields
@@ -15,12 +15,19 @@ from strandline.records import RecordFields
 class Route(Generic[Ticket]):
     """The queues of a topic's partitions, by number."""
 
-    __slots__ = ("_turn", "bytes_max", "queues", "sticky", "topic")
+    __slots__ = ("_turn", "bytes_max", "queues", "sticky", "topic", "topic_id")
 
     def __init__(
-        self, topic: str, queues: list[PartitionQueue[Ticket]], bytes_max: int, *, turn: int
+        self,
+        topic: str,
+        topic_id: TopicId,
+        queues: list[PartitionQueue[Ticket]],
+        bytes_max: int,
+        *,
+        turn: int,
     ) -> None:
         self.topic = topic
+        self.topic_id = topic_id
         self.queues = queues
         """Grows with the topic: keys then go to other partitions, as with Kafka's clients."""
         self.bytes_max = bytes_max
@@ -38,9 +45,19 @@ class Route(Generic[Ticket]):
         """Raises UnknownTopicOrPartition."""
         if not 0 <= partition < len(self.queues):
             raise UnknownTopicOrPartition(
-                f"{self.topic} has partitions 0 to {len(self.queues) - 1}, there is no {partition}"
+                f"{self.topic} (topic id {self.topic_id}) has partitions 0 to {len(self.queues) - 1}, "
+                f"there is no {partition}"
             )
         return self.queues[partition]
+
+    def begin_anew(self, topic_id: TopicId, count: int) -> list[PartitionQueue[Ticket]]:
+        """The topic was made anew, with this many partitions: those that it did not have before get their
+        queues as those of a topic that grows. Returns the queues of those that are gone."""
+        gone = self.queues[count:]
+        self.topic_id = topic_id
+        del self.queues[count:]
+        self.sticky = self.queues[self._turn % len(self.queues)]
+        return gone
 
     def keyed(self, key: bytes) -> PartitionQueue[Ticket]:
         return self.queues[partition_for(key, len(self.queues))]

@@ -10,20 +10,22 @@ from typing import Final
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
 from strandline.config.producer import ProducerSettings
-from strandline.errors import StrandlineError
+from strandline.errors import MessageTooLarge, StrandlineError
 from strandline.ids import NO_BROKER
 from strandline.ports import Clock
-from strandline.producer.core.accumulator import (
-    Accumulator,
+from strandline.producer.bulk import divided
+from strandline.producer.core.accumulator import Accumulator
+from strandline.producer.core.batch import Batch, PartitionQueue
+from strandline.producer.core.effects import (
     Acknowledged,
     DelaySend,
+    Divide,
     DoubtLeader,
     Effect,
     Failed,
     Renew,
     Send,
 )
-from strandline.producer.core.batch import Batch, PartitionQueue
 from strandline.producer.flushes import Flushes
 from strandline.producer.identity import new_identity
 from strandline.producer.measures import ProducerMeasures
@@ -125,11 +127,11 @@ class SendBuffer:
 
     def give_up(self) -> None:
         """Fail every batch that has not ended."""
-        self._carry_out(self.accumulator.give_up())
+        self.carry_out(self.accumulator.give_up())
 
     def led(self, queue: Queue, broker: int, epoch: int) -> None:
         """A partition's leader is known anew."""
-        self._carry_out(self.accumulator.led(queue.name, broker, epoch))
+        self.carry_out(self.accumulator.led(queue.name, broker, epoch))
         if broker == NO_BROKER and not queue.empty:
             self._cluster.doubt(queue.name)
 
@@ -139,7 +141,7 @@ class SendBuffer:
         return self._measures.read(self.used, in_flight)
 
     def _fail_behind_gap(self, queue: Queue) -> None:
-        self._carry_out(self.accumulator.fail_behind_gap(queue))
+        self.carry_out(self.accumulator.fail_behind_gap(queue))
 
     def _linger_ended(self, batch: Batch[Ticket]) -> None:
         if not (batch.due or batch.settled):
@@ -160,7 +162,7 @@ class SendBuffer:
                 queue.broker,
                 cluster=self._cluster,
                 accumulator=self.accumulator,
-                carry_out=self._carry_out,
+                carry_out=self.carry_out,
                 connections=self._connections,
                 measures=self._measures,
                 settings=self._settings,
@@ -171,7 +173,8 @@ class SendBuffer:
 
     # --- what the accumulator decides --------------------------------------------------------
 
-    def _carry_out(self, effects: list[Effect[Ticket]]) -> None:
+    def carry_out(self, effects: list[Effect[Ticket]]) -> None:
+        """Do what the accumulator has decided."""
         for effect in effects:
             match effect:
                 case Acknowledged(batch, base_offset):
@@ -189,8 +192,33 @@ class SendBuffer:
                     self._loop.call_later(seconds, self._backed_off, queue, pause)
                 case DoubtLeader(queue, error):
                     self._cluster.follow(queue.name, error)
+                case Divide(batch, error):
+                    self._divide(batch, error)
                 case Renew(queue) if self._scope.runs:
                     self._scope.spawn(self._renew(queue), f"producer id for {queue.name}")
+
+    def _divide(self, batch: Batch[Ticket], error: MessageTooLarge) -> None:
+        """The topic's limit was lowered, or is not known here: what follows keeps to it, too."""
+        assert batch.packed is not None
+        queue, limit = batch.queue, error.limit or batch.packed.size // 2
+        pieces = divided(batch.packed, limit, self.accumulator.codec)
+        tickets = batch.ticket.divide([piece.record_count for piece in pieces])
+        if tickets is None:
+            self.carry_out(self.accumulator.indivisible(batch, error))
+            return
+        queue.size_max = min(queue.size_max, limit)
+        parts = self.accumulator.divided(batch, zip(pieces, tickets, strict=True))
+        self.used += sum(part.size for part in parts)
+        self.free(batch.size)
+        self._flushes.divided(batch, parts)
+        if self._scope.runs:
+            self._scope.spawn(self._learn(queue.name.topic), f"metadata of {queue.name.topic}")
+
+    async def _learn(self, topic: str) -> None:
+        try:
+            await self._cluster.refresh([topic])
+        except StrandlineError as error:
+            logger.info("the metadata of topic %s could not be requested: %s", topic, error)
 
     def _settled(self, batch: Batch[Ticket]) -> None:
         self.free(batch.size)
@@ -204,10 +232,10 @@ class SendBuffer:
         )  # fmt: skip
 
     def _backed_off(self, queue: Queue, pause: int) -> None:
-        self._carry_out(self.accumulator.backed_off(queue, pause))
+        self.carry_out(self.accumulator.backed_off(queue, pause))
 
     async def _renew(self, queue: Queue) -> None:
-        self._carry_out(
+        self.carry_out(
             self.accumulator.renewed(queue, await new_identity(self._cluster, self._settings, self._clock))
         )
 
@@ -216,6 +244,6 @@ class SendBuffer:
         delivery_s = self._settings.delivery_timeout_ms / 1000
         while True:
             now = self._clock.monotonic()
-            self._carry_out(self.accumulator.expire(now))
+            self.carry_out(self.accumulator.expire(now))
             deadline = self.accumulator.next_deadline()
             await self._clock.sleep(delivery_s if deadline is None else deadline - now)

@@ -22,8 +22,9 @@ from strandline.config.producer import ProducerSettings
 from strandline.errors import OutcomeUnknown, StrandlineError
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock, Stream
-from strandline.producer.core.accumulator import Accumulator, Effect
+from strandline.producer.core.accumulator import Accumulator
 from strandline.producer.core.batch import Batch
+from strandline.producer.core.effects import Effect
 from strandline.producer.measures import ProducerMeasures
 from strandline.vocabulary.log import ProduceEntry, ProduceResult
 
@@ -184,6 +185,7 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
                             timeout_ms,
                             self._correlation_id,
                             expected_offset=batch.expected_offset,
+                            topic_id=batch.topic_id,
                         )
                     )
                 await stream.write(entries)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from strandline.errors import Outcome, StrandlineError
@@ -54,11 +58,15 @@ class BulkSendFailed(StrandlineError):
 
 
 class Ticket(Protocol):
-    """One of the two is called, once."""
+    """One of the three is called, once."""
 
     def acknowledge(self, name: TopicPartition, base_offset: int, record_count: int) -> None: ...
 
     def fail(self, error: StrandlineError) -> None: ...
+
+    def divide(self, counts: Sequence[int]) -> Sequence[Ticket] | None:
+        """The tickets of batches that have these counts of the records, in order. None: one batch has to have
+        them all; nothing has changed."""
 
 
 def _fail(future: asyncio.Future[object], error: StrandlineError) -> None:
@@ -71,12 +79,14 @@ def _fail(future: asyncio.Future[object], error: StrandlineError) -> None:
 class RecordTicket:
     """The end of a batch whose records were sent one by one, and the futures that are in use."""
 
-    __slots__ = ("_end", "_futures", "_name")
+    __slots__ = ("_end", "_futures", "_name", "_parts")
 
     def __init__(self, name: TopicPartition) -> None:
         self._name = name
         self._end: int | StrandlineError | None = None
         self._futures: dict[int, asyncio.Future[RecordMetadata]] = {}
+        self._parts: tuple[list[int], list[RecordTicket]] | None = None
+        """Where each part begins, and its ticket, once the batch is divided."""
 
     def acknowledge(self, name: TopicPartition, base_offset: int, record_count: int) -> None:
         self._end = base_offset
@@ -91,8 +101,22 @@ class RecordTicket:
             _fail(future, error)  # type: ignore[arg-type]
         self._futures.clear()
 
+    def divide(self, counts: Sequence[int]) -> Sequence[RecordTicket]:
+        starts = [0, *accumulate(counts[:-1])]
+        parts = [RecordTicket(self._name) for _ in counts]
+        self._parts = starts, parts
+        for index, future in self._futures.items():
+            at = bisect_right(starts, index) - 1
+            parts[at]._futures[index - starts[at]] = future
+        self._futures.clear()
+        return parts
+
     def future(self, index: int) -> asyncio.Future[RecordMetadata]:
         """The future of the record at this index of the batch."""
+        if self._parts is not None:
+            starts, parts = self._parts
+            at = bisect_right(starts, index) - 1
+            return parts[at].future(index - starts[at])
         future = self._futures.get(index)
         if future is None:
             future = asyncio.get_running_loop().create_future()
@@ -122,6 +146,13 @@ class BatchTicket:
     def fail(self, error: StrandlineError) -> None:
         _fail(self.future, error)  # type: ignore[arg-type]
 
+    def divide(self, counts: Sequence[int]) -> None:
+        return None
+
+
+Place = tuple[int, ...]
+"""Where a batch stands in a bulk: its number; of a part, the number of the divided batch, then its own."""
+
 
 @dataclass(slots=True)
 class Bulk:
@@ -130,31 +161,44 @@ class Bulk:
     topic: str
     record_count: int
     future: asyncio.Future[BulkMetadata]
-    ends: list[BatchMetadata | StrandlineError | None] = field(default_factory=list)
+    ends: dict[Place, BatchMetadata | StrandlineError | None] = field(default_factory=dict)
+    count: int = 0
+    """Of batches, before any was divided."""
     left: int = 0
     complete: bool = False
 
     def part(self) -> BulkTicket:
         """The ticket of one more batch."""
-        self.ends.append(None)
+        self.count += 1
+        return self._ticket((self.count,))
+
+    def divide(self, place: Place, count: int) -> list[BulkTicket]:
+        """The tickets of the parts of a batch, in place of its own."""
+        del self.ends[place]
+        self.left -= 1
+        return [self._ticket((*place, number)) for number in range(count)]
+
+    def _ticket(self, place: Place) -> BulkTicket:
+        self.ends[place] = None
         self.left += 1
-        return BulkTicket(self, len(self.ends) - 1)
+        return BulkTicket(self, place)
 
     def close(self) -> None:
         """There are no further batches."""
         self.complete = True
         self._end()
 
-    def settle(self, index: int, end: BatchMetadata | StrandlineError) -> None:
-        self.ends[index] = end
+    def settle(self, place: Place, end: BatchMetadata | StrandlineError) -> None:
+        self.ends[place] = end
         self.left -= 1
         self._end()
 
     def _end(self) -> None:
         if self.left or not self.complete or self.future.done():
             return
-        acknowledged = tuple(end for end in self.ends if isinstance(end, BatchMetadata))
-        errors = tuple(end for end in self.ends if isinstance(end, StrandlineError))
+        ends = [end for _, end in sorted(self.ends.items(), key=itemgetter(0))]
+        acknowledged = tuple(end for end in ends if isinstance(end, BatchMetadata))
+        errors = tuple(end for end in ends if isinstance(end, StrandlineError))
         if not errors:
             self.future.set_result(BulkMetadata(self.topic, self.record_count, acknowledged))
         elif not acknowledged and len({error.outcome for error in errors}) == 1:
@@ -168,10 +212,13 @@ class BulkTicket:
     """One batch of a bulk."""
 
     bulk: Bulk
-    index: int
+    place: Place
 
     def acknowledge(self, name: TopicPartition, base_offset: int, record_count: int) -> None:
-        self.bulk.settle(self.index, BatchMetadata(*name, base_offset, record_count))
+        self.bulk.settle(self.place, BatchMetadata(*name, base_offset, record_count))
 
     def fail(self, error: StrandlineError) -> None:
-        self.bulk.settle(self.index, error)
+        self.bulk.settle(self.place, error)
+
+    def divide(self, counts: Sequence[int]) -> Sequence[BulkTicket]:
+        return self.bulk.divide(self.place, len(counts))

@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from math import inf
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from strandline.client import arguments
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.config.producer import ProducerSettings
-from strandline.errors import InvalidRequest, StrandlineError
+from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
+from strandline.ports import Clock
 from strandline.producer.core.accumulator import Accumulator
 from strandline.producer.core.batch import PartitionQueue, Ticket
+from strandline.producer.core.effects import Effect
 from strandline.producer.routes import Route
+from strandline.vocabulary.log_position import same_topic
 from strandline.vocabulary.metadata import TopicMetadata
 from strandline.vocabulary.topic_config import TopicConfig
 
 T = TypeVar("T")
+
+ASKED_AGAIN_S: Final = 1.0
+"""A topic's limit is requested anew for a record that exceeds it, but not sooner than this."""
 
 logger = logging.getLogger(__name__)
 
@@ -48,17 +55,23 @@ class Topics(Generic[Ticket]):
         accumulator: Accumulator[Ticket],
         settings: ProducerSettings,
         scope: Scope,
+        clock: Clock,
         on_partition: Callable[[TopicPartition], None],
+        carry_out: Callable[[list[Effect[Ticket]]], None],
     ) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
         self._settings = settings
         self._scope = scope
+        self._clock = clock
         self._on_partition = on_partition
+        self._carry_out = carry_out
         self.known: dict[str, Route[Ticket]] = {}
         """By topic. A call for one of these waits for nothing."""
         self._waiting: dict[str, list[_Call]] = {}
         """The calls for the topics whose metadata is requested, the oldest first."""
+        self._asked_again: dict[str, float] = {}
+        """When a topic's metadata was last requested for a record that was too large (monotonic seconds)."""
 
     async def call(self, topic: str, act: Callable[[Route[Ticket]], T]) -> T:
         """The result of `act` with the topic's route; the metadata of an unknown topic is requested.
@@ -115,12 +128,55 @@ class Topics(Generic[Ticket]):
                 ended.set_result(result)
 
     def _route(self, metadata: TopicMetadata) -> Route[Ticket]:
-        bytes_max = min(TopicConfig.parse(metadata.config).max_message_bytes, RECORDS_BYTES_MAX)
-        size_max = min(self._settings.batch_bytes, bytes_max)
+        bytes_max, size_max = self._limits(metadata)
         names = [TopicPartition(metadata.name, partition.partition) for partition in metadata.partitions]
-        queues = [self._accumulator.queue(name, size_max) for name in names]
+        queues = [self._accumulator.queue(name, size_max, metadata.topic_id) for name in names]
         identity = self._accumulator.identity
-        return Route(metadata.name, queues, bytes_max, turn=0 if identity is None else identity.producer_id)
+        turn = 0 if identity is None else identity.producer_id
+        return Route(metadata.name, metadata.topic_id, queues, bytes_max, turn=turn)
+
+    def _limits(self, metadata: TopicMetadata) -> tuple[int, int]:
+        """The topic's limit for one batch, and the size of a batch of several records."""
+        bytes_max = min(TopicConfig.parse(metadata.config).max_message_bytes, RECORDS_BYTES_MAX)
+        return bytes_max, min(self._settings.batch_bytes, bytes_max)
+
+    # --- topics that change ------------------------------------------------------------------
+
+    def learned(self, metadata: TopicMetadata) -> None:
+        """The topic may have other limits now, or be another one under the same name."""
+        route = self.known.get(metadata.name)
+        if route is None or not metadata.partitions:
+            return
+        route.bytes_max, size_max = self._limits(metadata)
+        if same_topic(route.topic_id, metadata.topic_id):
+            for queue in route.queues:
+                queue.size_max = size_max
+        else:
+            self._begin_anew(route, metadata, size_max)
+
+    def _begin_anew(self, route: Route[Ticket], metadata: TopicMetadata, size_max: int) -> None:
+        count = len(metadata.partitions)
+        logger.warning(
+            "topic %s was made anew: topic id %s instead of %s; it gets what was not acknowledged",
+            route.topic, metadata.topic_id, route.topic_id,
+        )  # fmt: skip
+        gone = UnknownTopicOrPartition(
+            f"{route.topic} was made anew, with topic id {metadata.topic_id} and partitions 0 to "
+            f"{count - 1}: send to one of these"
+        )
+        for queue in route.begin_anew(metadata.topic_id, count):
+            self._carry_out(self._accumulator.end(queue, gone))
+        for queue in route.queues:
+            self._carry_out(self._accumulator.begin_anew(queue, metadata.topic_id, size_max))
+
+    async def takes_more(self, route: Route[Any]) -> bool:
+        """Whether the topic takes larger batches by now. Its metadata is requested, once a second at most."""
+        before, now = route.bytes_max, self._clock.monotonic()
+        if now < self._asked_again.get(route.topic, -inf) + ASKED_AGAIN_S:
+            return False
+        self._asked_again[route.topic] = now
+        await self._cluster.refresh([route.topic])
+        return route.bytes_max > before
 
     async def chosen(self, route: Route[Ticket], partition: int) -> PartitionQueue[Ticket]:
         """A partition by its number. Metadata is requested for an unknown one: the topic may have grown.
@@ -137,6 +193,6 @@ class Topics(Generic[Ticket]):
         route = self.known.get(name.topic)
         if route is None or name.partition != len(route.queues):
             return None
-        queue = self._accumulator.queue(name, route.size_max)
+        queue = self._accumulator.queue(name, route.size_max, route.topic_id)
         route.queues.append(queue)
         return queue

@@ -39,6 +39,9 @@ NO_BROKER: Final = BrokerId(-1)
 NO_EPOCH: Final = LeaderEpoch(-1)
 UNKNOWN_OFFSET: Final = Offset(-1)
 NO_PRODUCER: Final = ProducerId(-1)
+NO_TOPIC_ID: Final = TopicId("")
+"""In place of a topic's id: it is not known, and is not compared."""
+
 ACKS_ALL: Final = -1
 """As `acks` of a produce request: the in-sync replicas have the records before it is acknowledged."""
 

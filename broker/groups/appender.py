@@ -63,7 +63,10 @@ class Appender:
 
     def add(self, append: Append) -> None:
         """Have records written. Never calls `appended` before it returns."""
-        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in append.records)
+        size = sum(
+            len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES * (1 + len(headers))
+            for key, value, headers in append.each()
+        )
         self._waiting.append(_Write(append, size))
         self._schedule()
 
@@ -136,7 +139,12 @@ class Appender:
         now_ms = self._clock.wall_ms()
         codec = Codec.ZSTD if size >= COMPRESS_FROM_BYTES else Codec.NONE
         packed = pack(
-            [(key, value, (), now_ms) for write in writes for key, value in write.append.records], codec=codec
+            [
+                (key, value, headers, now_ms)
+                for write in writes
+                for key, value, headers in write.append.each()
+            ],
+            codec=codec,
         )
         if packed.size > self._bytes_max:
             raise MessageTooLarge(

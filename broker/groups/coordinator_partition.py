@@ -276,7 +276,7 @@ class CoordinatorPartition:
                 return
             if record.offset >= from_offset:
                 try:
-                    self._core.load(record.key or b"", record.value, record.timestamp)
+                    self._core.load(record.key or b"", record.value, record.timestamp, record.headers)
                 except StrandlineError as error:
                     self._report_unreadable(record.offset, error, loaded)
             loaded.records += 1

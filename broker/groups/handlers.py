@@ -7,7 +7,7 @@ leads that, the answer is NotCoordinator, and names it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -40,7 +40,15 @@ from strandline.errors import (
     NotCoordinator,
     StrandlineError,
 )
-from strandline.ids import OFFSETS_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
+from strandline.ids import (
+    NO_TOPIC_ID,
+    OFFSETS_TOPIC,
+    BrokerId,
+    PartitionId,
+    PartitionKey,
+    TopicId,
+    TopicPartition,
+)
 from strandline.ports import Caller
 from strandline.security.access import Access
 from strandline.security.principal import Principal
@@ -55,6 +63,7 @@ from strandline.security.rights import (
 )
 from strandline.tasks import Slices
 from strandline.vocabulary.groups import (
+    CommittedOffset,
     DescribedGroup,
     FetchedOffsets,
     Heartbeat,
@@ -72,6 +81,7 @@ from strandline.vocabulary.groups import (
     ReportTasks,
     SyncGroup,
 )
+from strandline.vocabulary.log_position import same_topic
 from strandline.vocabulary.metadata import Endpoint, PartitionMetadata, Registration, TopicMetadata
 
 _UUID_LENGTH: Final = 36
@@ -243,7 +253,8 @@ class GroupHandlers:
             if not offsets:
                 return refused
             request = replace(request, offsets=offsets)
-        commit = Commit(request, await self._missing(request.offsets))
+        missing = await self._missing(request.offsets)
+        commit = Commit(request, missing, await self._topic_ids(request.offsets))
         answer: OffsetResults = await self._ask(commit, self._access.owner(caller))
         return {**answer, **refused}
 
@@ -253,10 +264,37 @@ class GroupHandlers:
         self._access.check(caller, DESCRIBE_GROUP, request.group)
         for refusal in self.refusals(caller, DESCRIBE_TOPIC, request.partitions or ()).values():
             raise refusal
-        answer: FetchedOffsets = await self._ask(request)
+        answer = await self._of_present_topics(await self._ask(request))
+        if request.partitions is None:
+            answer = {name: offset for name, offset in answer.items() if offset is not None}
         if request.partitions is None and (refused := self.refusals(caller, DESCRIBE_TOPIC, answer)):
             return {name: offset for name, offset in answer.items() if name not in refused}
         return answer
+
+    async def _topic_ids(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[str, TopicId]:
+        """The ids of the topics, as far as they are known. What this broker has read may be older than what a
+        member knows: before its commit is refused, they are read again."""
+        ids = self._view.topic_ids({name.topic for name in offsets})
+        doubtful = {
+            name.topic
+            for name, each in offsets.items()
+            if not same_topic(each.topic_id, ids.get(name.topic, NO_TOPIC_ID))
+        }
+        return {**ids, **await self._view.present_ids(doubtful)} if doubtful else ids
+
+    async def _of_present_topics(self, found: FetchedOffsets) -> FetchedOffsets:
+        """A commit of a topic that was deleted counts as absent, though another topic has its name now. The
+        ids are read after the commits: a commit of what is made anew meanwhile has another id."""
+        known = {name.topic for name, each in found.items() if each is not None and each.topic_id}
+        if not known:
+            return found
+        ids = await self._view.present_ids(known)
+        return {
+            name: None
+            if each is not None and not same_topic(each.topic_id, ids.get(name.topic, NO_TOPIC_ID))
+            else each
+            for name, each in found.items()
+        }
 
     def refusals(
         self, caller: Caller, right: Right, names: Collection[TopicPartition]

@@ -383,7 +383,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _owes(self, api: Api[Any, Any]) -> bool:
         """Whether the client still has to pay for what it used before, on this connection or another one.
         Then its requests are held, and it is asked again. A client that has not logged in has no name yet:
-        what others without one have used keeps nobody from logging in."""
+        what others without one have used keeps no client from logging in."""
         bill = self._shared.quotas.of(self._caller)
         if bill is None or (self._login is not None and self._login.principal is None):
             return False

@@ -147,6 +147,7 @@ class Handlers:
             raise InvalidRequiredAcks(f"acks = {acks}: use all (-1), 1 or 0")
         if expected_offset is not None and expected_offset < 0:
             raise InvalidRequest(f"expected_offset = {expected_offset}: no log ends below 0")
+        self._epochs.check_topic(replica, entry.topic_id)
         leadership = replica.led()
         defect_point("produce.append")
         if acks != ACKS_ALL and not self._holds_lease():
@@ -158,15 +159,14 @@ class Handlers:
             )
         timeout_ms = min(max(entry.timeout_ms, 1), self._settings.produce_timeout_ms_max)
         leadership.produce(
-            entry.records, acks=acks, timeout_ms=timeout_ms, done=done, expected_offset=expected_offset, by=by
+            entry.records,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            done=done,
+            expected_offset=expected_offset,
+            by=by,
+            any_first_sequence=entry.any_first_sequence,
         )
-
-    def log_start(self, name: TopicPartition) -> int:
-        """The first offset of a partition's log; -1 if this broker has no replica of it."""
-        try:
-            return self._manager.named(*name).log.log_start_offset
-        except StrandlineError:
-            return -1
 
     def leader_hint(self, name: TopicPartition) -> LeaderHint | None:
         """The leader of a partition that has a replica here, if it is another broker and alive."""
@@ -196,7 +196,7 @@ class Handlers:
         """As `read` answers for positions at which nothing is; None if it has to find out first whether a
         position is outside the log."""
         found = self._offsets_at(partitions)
-        return None if any(isinstance(each.error, OffsetOutOfRange) for each in found) else found
+        return None if any(map(_is_outside, found)) else found
 
     async def without_records(self, partitions: Iterable[FetchPartition]) -> list[Fetched]:
         """As `read` answers if no room is left."""
@@ -255,16 +255,21 @@ class Handlers:
         """1 if something is committed at the position, 0 if nothing is, None if the position is wrong."""
         try:
             replica = self._manager.named(*wanted.name)
-            self._epochs.check(replica, wanted.leader_epoch)
+            self._check(replica, wanted)
             replica.led()
-            return int(replica.has_committed(wanted.offset))
+            diverges = self._epochs.diverging(replica, wanted) is not None
+            return None if diverges else int(replica.has_committed(wanted.offset))
         except StrandlineError:
             return None
+
+    def _check(self, replica: Replica, wanted: FetchPartition) -> None:
+        self._epochs.check_topic(replica, wanted.topic_id)
+        self._epochs.check(replica, wanted.leader_epoch)
 
     def _bytes_at(self, wanted: FetchPartition, room: int) -> int | None:
         """The bytes that a read at the position would return, None if the position is wrong."""
         fetched = self._read_one(wanted, room, first=True)
-        return len(fetched.records) if fetched.error is None else None
+        return len(fetched.records) if fetched.error is None and fetched.diverging is None else None
 
     async def read(
         self, partitions: Sequence[FetchPartition], bytes_max: int, *, bound: int = RECORDS_BYTES_MAX
@@ -285,8 +290,9 @@ class Handlers:
         return await self._confirmed(found)
 
     async def _confirmed(self, found: list[Fetched]) -> list[Fetched]:
-        """The answers, but for positions that only a leader which was replaced calls outside the log (E1)."""
-        if outside := [each.name for each in found if isinstance(each.error, OffsetOutOfRange)]:
+        """The answers, but for positions that only a leader which was replaced calls outside or diverging
+        (E1)."""
+        if outside := [each.name for each in found if _is_outside(each)]:
             replaced = await self.standing.replaced(outside)
             found = [Fetched(at.name, replaced[at.name]) if at.name in replaced else at for at in found]
         return found
@@ -323,10 +329,11 @@ class Handlers:
         except StrandlineError as error:
             return Fetched(wanted.name, error)
         try:
-            self._epochs.check(replica, wanted.leader_epoch)
+            self._check(replica, wanted)
             leadership = replica.led()
+            diverging = self._epochs.diverging(replica, wanted)
             records = b""
-            if replica.has_committed(wanted.offset) and (first or room > 0):
+            if diverging is None and replica.has_committed(wanted.offset) and (first or room > 0):
                 bytes_max = max(1, min(wanted.bytes_max, room))
                 records = replica.read_committed(
                     wanted.offset, bytes_max, batch_bytes_max=maxsize if first else room
@@ -341,6 +348,8 @@ class Handlers:
             leader_epoch=replica.leader_epoch,
             records=records,
             standing_watermark=-1 if core.knows_watermark or core.enough_in_sync else watermark,
+            topic_id=replica.key.topic_id,
+            diverging=diverging,
         )
 
     # --- offsets -----------------------------------------------------------------------------
@@ -369,6 +378,7 @@ class Handlers:
         except StrandlineError as error:
             return ListedOffset(name, error)
         try:
+            self._epochs.check_topic(replica, query.topic_id)
             self._epochs.check(replica, known_epoch)
             return await self._list(replica, query.timestamp_ms, deadline)
         except StrandlineError as error:
@@ -416,6 +426,7 @@ class Handlers:
             int(watermark) if known else -1,
             log.log_start_offset,
             log.log_end_offset,
+            replica.key.topic_id,
         )
 
     async def epoch_ends(self, wanted: Sequence[EpochQuery]) -> list[ListedEpochEnd]:
@@ -461,6 +472,10 @@ class Handlers:
     async def new_identity(self) -> ProducerIdentity:
         """Returns an identity that no other producer of this cluster has. Raises LeaderNotAvailable."""
         return ProducerIdentity(await self._producer_ids.new(), 0)
+
+
+def _is_outside(fetched: Fetched) -> bool:
+    return fetched.diverging is not None or isinstance(fetched.error, OffsetOutOfRange)
 
 
 def _no_topic(name: str) -> StrandlineError:

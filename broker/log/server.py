@@ -38,6 +38,7 @@ def log_calls(
         ServedStream(rpcs.SERVED_PRODUCE, produce),
         ServedStream(rpcs.FETCH.served, fetches.serve),
         ServedCall(rpcs.LIST_OFFSETS.served, log.list_offsets),
+        ServedCall(rpcs.EPOCH_ENDS.served, log.epoch_ends),
         ServedCall(rpcs.DESCRIBE_REPLICAS.served, log.describe_replicas),
         ServedCall(rpcs.METADATA.served, log.metadata),
         ServedCall(rpcs.PARTITION_COUNTS.served, log.partition_counts),

@@ -28,7 +28,7 @@ from strandline.errors import (
     NotLeaderOrFollower,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicId, TopicPartition
 from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
 from strandline.tasks import Slices, pipelined
 from strandline.vocabulary.log import LeaderWait
@@ -63,7 +63,7 @@ class ClusterView:
             self._get, self._life, lambda: manager.live, settings.metadata_age_ms_max / 1000, clock
         )
         self._existing = ExistingPartitions(self._prompt.connected, settings.reconcile_ms / 1000, clock)
-        self.outlines = TopicOutlines(self._prompt.connected, self._prompt.soon)
+        self.outlines = TopicOutlines(self._prompt.connected, self._prompt.soon, clock)
         self._sizes = SharedLook(self._compare_sizes)
         self._counts: dict[str, int] = {}
         """Partition counts of the topics that were found at their last request."""
@@ -145,6 +145,19 @@ class ClusterView:
             return await self._prompt.soon(self._existing.missing(names))
         except ConnectionLost:
             return frozenset()
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, TopicId]:
+        """The ids of topics that `missing` has read, as far as they are known; they may have been made anew
+        since."""
+        return self._existing.topic_ids(topics)
+
+    async def present_ids(self, topics: Set[str]) -> dict[str, TopicId]:
+        """The ids of these topics, of a reading that begins after this call; none while ZooKeeper does not
+        answer quickly. A topic that does not exist has NO_TOPIC_ID."""
+        try:
+            return await self._prompt.soon(self._existing.present_ids(topics))
+        except CoordinationError:
+            return {}
 
     async def registration(self, broker: BrokerId) -> Registration | None:
         """The broker's registration in ZooKeeper, None if there is none. Raises BrokerNotAvailable while

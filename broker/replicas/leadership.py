@@ -171,8 +171,10 @@ class Leadership:
         done: OnProduced,
         expected_offset: int | None = None,
         by: Principal | None = None,
+        any_first_sequence: bool = False,
     ) -> None:
-        """Appends one batch. `done` is called once, now or when it commits. `by`: as for `ProducerState`.
+        """Appends one batch. `done` is called once, now or when it commits. The last two: as for
+        `ProducerState`.
 
         Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed,
         StorageBusy, and the errors of the log.
@@ -196,7 +198,12 @@ class Leadership:
         received = 0.0 if trace is None else trace.now()
         try:
             appended = log.append_as_leader(
-                records, self.epoch, now_ms=self._clock.wall_ms(), expected_offset=expected_offset, by=by
+                records,
+                self.epoch,
+                now_ms=self._clock.wall_ms(),
+                expected_offset=expected_offset,
+                by=by,
+                any_first_sequence=any_first_sequence,
             )
         except StorageFailed:
             self._on_step_down(self.replica, None)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from sys import maxsize
 
-from strandline.broker.core.replication.epochs import EpochCache, EpochEnd
+from strandline.broker.core.replication.epochs import EpochCache
 from strandline.broker.core.replication.producer_state import By, Duplicate, ProducerState
 from strandline.broker.storage import admission
 from strandline.broker.storage.admission import Appended
@@ -34,6 +34,7 @@ from strandline.config.limits import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION
 from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageFailed, UnexpectedOffset
 from strandline.ports import Clock, Files
 from strandline.records import STAMP_BYTES, BatchHeader, stamp
+from strandline.vocabulary.log_position import EpochEnd
 from strandline.vocabulary.topic_config import TopicConfig
 
 
@@ -72,8 +73,7 @@ class PartitionLog:
         self._state = StateFile(directory, recovered.state, files)
         self._segments = Segments(directory, files, recovered.segments, clock.wall_ms())
         self._leftovers = recovered.leftovers
-        # What the last life wrote and did not sync is still unsynced, including the names of files.
-        self._segments.names_unsynced = recovered.names_changed
+        self._segments.names_unsynced = recovered.names_changed  # of files that the last life did not sync
         self._sync_state = SyncState(self._state, self._segments.synced_offset, self.log_end_offset, clock)
         self._lock = threading.Lock()
         """Held by a flush, and by code that removes files or writes `log.json`."""
@@ -195,22 +195,22 @@ class PartitionLog:
             self._save_epochs(changed=self.epochs.assign(epoch, self.log_end_offset))
 
     def append_as_leader(
-        self, records: bytes, epoch: int, *, now_ms: int, expected_offset: int | None = None, by: By = None
-    ) -> Appended:
-        """Append one batch under the next offsets and this epoch. `by`: as for `ProducerState`.
+        self, records: bytes, epoch: int, *, now_ms: int,
+        expected_offset: int | None = None, by: By = None, any_first_sequence: bool = False,
+    ) -> Appended:  # fmt: skip
+        """Append one batch under the next offsets and this epoch. For `by` and more see `ProducerState`.
 
         A batch that an idempotent producer sent before is not written again: its old offsets are returned,
         wherever the log ends by now. Raises before anything is written: CorruptMessage, MessageTooLarge,
-        InvalidRecord, UnsupportedCompression, the producer's errors of `ProducerState.check`, and
-        UnexpectedOffset unless the log ends at `expected_offset`, if one is given. Raises StorageFailed
-        if the log is, or with this write becomes, fenced; ValueError if `begin_epoch` was not called.
+        InvalidRecord, UnsupportedCompression, the errors of `ProducerState.check`, UnexpectedOffset unless
+        the log ends at `expected_offset`. Raises StorageFailed if the log is, or becomes, fenced; ValueError.
         """
         self._check_may_lead()
         if epoch != self.epochs.latest:
             raise ValueError(f"{self!r} is in epoch {self.epochs.latest}, the append in {epoch}")
         config = self._config
         header = admission.from_producer(records, bytes_max=config.max_message_bytes, keyed=config.compacts)
-        verdict = self.producers.check(header, now_ms, by)
+        verdict = self.producers.check(header, now_ms, by, any_first_sequence=any_first_sequence)
         if isinstance(verdict, Duplicate):
             return Appended(verdict.base_offset, verdict.last_offset + 1, duplicate=True)
         base_offset = self.log_end_offset

@@ -19,7 +19,7 @@ from enum import Enum
 from itertools import count
 from typing import Final
 
-from strandline.vocabulary import states
+from strandline import states
 
 
 class State(Enum):

@@ -84,7 +84,7 @@ class UserRequests:
 
     def _check_principal(self, user: str, changes: Sequence[UserChange]) -> None:
         """Raises InvalidRequest for a credential that no login would take, and ClusterAuthorizationFailed for
-        a super user's that no super user asks for: whoever sets it can log in as that user."""
+        a super user's that no super user asks for: the caller that sets it can log in as that user."""
         principal, asked = Principal(user), asked_by()
         if not any(change.credential for change in changes):
             return

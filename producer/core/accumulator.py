@@ -12,6 +12,13 @@ appended; and if the batch may still be appended, its sequence must not be reuse
 batch that may have been appended, and continues with the others under a new producer id, from
 sequence 0.
 
+A topic that was deleted and made anew has none of the batches that were sent before: the partition begins
+anew with sequence 0, and sends again what was not acknowledged. A batch is sent with the id of the topic
+that it is for, so no earlier attempt can reach the new one.
+
+A batch of several records that exceeds the topic's limit is *divided*, and its parts take its place and its
+sequences (KAFKA-3995).
+
 A *gapless* producer does not reset: all batches behind a failed one fail with it, at once and
 finally, and only those before it continue. The batches in flight behind it cannot be in the log
 without it: the broker accepts sequences only in order, and another producer id is never used while
@@ -20,8 +27,7 @@ a batch is in flight.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, Generic
 
@@ -31,77 +37,42 @@ from strandline.config.producer import ProducerSettings
 from strandline.errors import (
     DuplicateSequence,
     LeaderNotAvailable,
+    MessageTooLarge,
     NotEnoughReplicas,
     Outcome,
     OutcomeUnknown,
     OutOfOrderSequence,
     StrandlineError,
     UnknownProducerId,
+    UnknownTopicId,
 )
-from strandline.ids import ACKS_ALL, NO_BROKER, UNKNOWN_OFFSET, TopicPartition
+from strandline.ids import ACKS_ALL, NO_BROKER, NO_TOPIC_ID, UNKNOWN_OFFSET, TopicId, TopicPartition
 from strandline.ports import StreamOver
-from strandline.producer.core.batch import NO_CONNECTION, Batch, Gap, PartitionQueue, Ticket
+from strandline.producer.core.batch import (
+    BEGINNING,
+    NO_CONNECTION,
+    SEQUENCES,
+    Batch,
+    Gap,
+    PartitionQueue,
+    Ticket,
+)
+from strandline.producer.core.effects import (
+    Acknowledged,
+    DelaySend,
+    Divide,
+    DoubtLeader,
+    Effect,
+    Failed,
+    Renew,
+    Send,
+)
 from strandline.records import Codec, PackedRecords
 from strandline.records.encode import NO_SEQUENCE
 from strandline.vocabulary.log import ProducerIdentity
 
 QUEUES_COUNTED_MAX: Final = 16
 """Partitions that `offers` looks at: it is asked whenever a batch is added."""
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledged(Generic[Ticket]):
-    """The batch is appended. `base_offset` is -1 if it is unknown (acks=0, an old duplicate)."""
-
-    batch: Batch[Ticket]
-    base_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Failed(Generic[Ticket]):
-    batch: Batch[Ticket]
-    error: StrandlineError
-
-
-@dataclass(frozen=True, slots=True)
-class Send(Generic[Ticket]):
-    """The partition may have something to send to its leader."""
-
-    queue: PartitionQueue[Ticket]
-
-
-@dataclass(frozen=True, slots=True)
-class DelaySend(Generic[Ticket]):
-    """Call `backed_off` with this pause's number after `seconds`."""
-
-    queue: PartitionQueue[Ticket]
-    pause: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class DoubtLeader(Generic[Ticket]):
-    """The known leader did not accept a batch: another broker may lead. `error` may name it."""
-
-    queue: PartitionQueue[Ticket]
-    error: StrandlineError
-
-
-@dataclass(frozen=True, slots=True)
-class Renew(Generic[Ticket]):
-    """The partition needs another producer id: call `renewed`."""
-
-    queue: PartitionQueue[Ticket]
-
-
-Effect = (
-    Acknowledged[Ticket]
-    | Failed[Ticket]
-    | Send[Ticket]
-    | DelaySend[Ticket]
-    | DoubtLeader[Ticket]
-    | Renew[Ticket]
-)
 
 
 class Accumulator(Generic[Ticket]):
@@ -125,11 +96,16 @@ class Accumulator(Generic[Ticket]):
     def find(self, name: TopicPartition) -> PartitionQueue[Ticket] | None:
         return self._queues.get(name)
 
-    def queue(self, name: TopicPartition, size_max: int) -> PartitionQueue[Ticket]:
+    def queue(
+        self, name: TopicPartition, size_max: int, topic_id: TopicId = NO_TOPIC_ID
+    ) -> PartitionQueue[Ticket]:
         """The partition's queue, created if necessary. `size_max`: bytes of one batch."""
         queue = self._queues.get(name)
         if queue is None:
-            queue = self._queues[name] = PartitionQueue(name, self.identity, size_max)
+            queue = self._queues[name] = PartitionQueue(name, self.identity, size_max, topic_id)
+        elif queue.gone:
+            queue.gap = None
+            self.begin_anew(queue, topic_id, size_max)
         return queue
 
     def led_by(self, broker: int) -> list[PartitionQueue[Ticket]]:
@@ -142,7 +118,7 @@ class Accumulator(Generic[Ticket]):
         """Begin an open batch; the previously open one is closed."""
         self.close(queue)
         queue.begun += 1
-        batch = queue.open = Batch(queue, queue.begun, now + self._delivery_s, ticket)
+        batch = queue.open = Batch(queue, (queue.begun, 0), now + self._delivery_s, ticket)
         return batch
 
     def add(
@@ -201,7 +177,7 @@ class Accumulator(Generic[Ticket]):
                     return taken
                 queue.waiting.popleft()
                 queue.number_sequence(batch)
-                batch.connection, batch.broker = connection, broker
+                batch.connection, batch.broker, batch.topic_id = connection, broker, queue.topic_id
                 queue.in_flight.append(batch)
                 taken.append(batch)
                 room -= size
@@ -269,6 +245,8 @@ class Accumulator(Generic[Ticket]):
         queue.in_flight.remove(batch)
         if batch.settled:
             return self._continue(queue)
+        if batch.topic_id != queue.topic_id:
+            return self._resend(batch, error)
         batch.last_error = error
         if is_old or error.outcome is Outcome.UNKNOWN:
             batch.unknown = True
@@ -283,12 +261,40 @@ class Accumulator(Generic[Ticket]):
             if isinstance(error, UnknownProducerId):
                 # The broker forgot this producer, all of whose earlier batches it had acknowledged.
                 return self._reset(queue) + self._wait_for_reset(batch) + self._continue(queue)
+        if isinstance(error, MessageTooLarge) and batch.record_count > 1 and not batch.unknown:
+            queue.recovering = True
+            return [Divide(batch, error), Send(queue)]
         if error.outcome is Outcome.FATAL:
-            effects = self._fail(batch, error)
-            if self.idempotent and queue.gap is None:
-                effects += self._reset(queue)
-            return effects + self._continue(queue)
+            return self._end(batch, error)
         return self._retry(batch, error)
+
+    def _end(self, batch: Batch[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:
+        queue = batch.queue
+        effects = self._fail(batch, error)
+        if self.idempotent and queue.gap is None:
+            effects += self._reset(queue)
+        return effects + self._continue(queue)
+
+    def divided(
+        self, batch: Batch[Ticket], pieces: Iterable[tuple[PackedRecords, Ticket]]
+    ) -> list[Batch[Ticket]]:
+        """The records of a batch are sent in these pieces, in this order. Returns the new batches."""
+        queue, (begun, first) = batch.queue, batch.number
+        sequence, batch.settled = batch.sequence, True
+        parts: list[Batch[Ticket]] = []
+        for packed, ticket in pieces:
+            part = Batch(queue, (begun, first), batch.deadline, ticket, packed.size, packed=packed, due=True)
+            part.sequence, part.topic_id = sequence, batch.topic_id
+            parts.append(part)
+            queue.requeue(part)
+            first += packed.record_count
+            if sequence != NO_SEQUENCE:
+                sequence = (sequence + packed.record_count) % SEQUENCES
+        return parts
+
+    def indivisible(self, batch: Batch[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:
+        """The batch cannot be divided: it fails with this error."""
+        return self._end(batch, error)
 
     def lost(self, connection: int, error: StrandlineError) -> list[Effect[Ticket]]:
         """A connection is lost: the batches in flight on it may have been appended, unless the broker took no
@@ -376,11 +382,43 @@ class Accumulator(Generic[Ticket]):
     def renewed(self, queue: PartitionQueue[Ticket], identity: ProducerIdentity) -> list[Effect[Ticket]]:
         """The partition continues under another producer id."""
         queue.identity = identity
-        queue.next_sequence = queue.acknowledged_to = 0
+        queue.next_sequence, queue.acknowledged_to = 0, BEGINNING
         for batch in queue.waiting:
             batch.sequence = NO_SEQUENCE
         queue.resetting = queue.renewing = queue.recovering = queue.backing_off = False
         return self._continue(queue)
+
+    # --- topics that change ------------------------------------------------------------------
+
+    def begin_anew(
+        self, queue: PartitionQueue[Ticket], topic_id: TopicId, size_max: int
+    ) -> list[Effect[Ticket]]:
+        """The topic was deleted and made anew with this id: send to it all that is not acknowledged, but for
+        batches that were to be appended at an offset of the old one."""
+        error = UnknownTopicId(f"{queue.name} was made anew: expected_offset is of topic id {queue.topic_id}")
+        queue.topic_id, queue.size_max = topic_id, size_max
+        queue.next_sequence, queue.acknowledged_to, queue.attempts = 0, BEGINNING, 0
+        queue.recovering = bool(queue.in_flight)
+        effects: list[Effect[Ticket]] = []
+        for batch in tuple(queue.waiting):
+            queue.begin_anew(batch)
+            if batch.expected_offset is not None and not batch.settled:
+                queue.waiting.remove(batch)
+                effects += self._fail(batch, error)
+        return effects + self._continue(queue)
+
+    def _resend(self, batch: Batch[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:
+        """An attempt at an earlier incarnation of the topic has ended. What it came to no longer matters."""
+        queue = batch.queue
+        if batch.expected_offset is not None:
+            return self._fail(batch, error) + self._continue(queue)
+        queue.requeue(batch)
+        return self._continue(queue)
+
+    def end(self, queue: PartitionQueue[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:
+        """The topic no longer has this partition: its records fail, those that come later too."""
+        queue.gap = Gap(BEGINNING, error)
+        return self.fail_behind_gap(queue)
 
     # --- time and leaders --------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import InvalidRecord, InvalidRequest, StrandlineError
-from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
+from strandline.ids import NO_BROKER, NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack, validate
 from strandline.records.encode import NO_SEQUENCE
 from strandline.vocabulary.log import ProducerIdentity
@@ -19,6 +19,10 @@ SEQUENCES: Final = 1 << 31
 """Sequence numbers count modulo this (KIP-98)."""
 
 NO_CONNECTION: Final = -1
+
+Place = tuple[int, int]
+"""Where a batch stands in its partition's order: the number of the batch that was begun, and the index of its
+first record in that one, which may have been divided since."""
 
 VARINT_MAX: Final = 3
 """Bytes of a varint for any length or count in a batch; none of them exceeds RECORDS_BYTES_MAX."""
@@ -43,8 +47,7 @@ class Batch(Generic[Ticket]):
     """
 
     queue: PartitionQueue[Ticket]
-    number: int
-    """Its index in the partition's order."""
+    number: Place
     deadline: float
     ticket: Ticket
     """Identifies the caller to notify; owned by the driver."""
@@ -59,6 +62,8 @@ class Batch(Generic[Ticket]):
     """The connection on which it is in flight."""
     broker: int = NO_BROKER
     """The broker that it was last sent to."""
+    topic_id: TopicId = NO_TOPIC_ID
+    """The incarnation of the topic that it was last sent to."""
     unknown: bool = False
     """An attempt ended without an answer: the batch may be in the log."""
     settled: bool = False
@@ -95,10 +100,15 @@ class Batch(Generic[Ticket]):
 
 
 class Gap(NamedTuple):
-    """The end of a gapless producer's records in a partition: the first batch that failed, and its error."""
+    """The end of what is sent to a partition, and its error: a gapless producer sends nothing behind the
+    first batch that failed, and no producer sends anything to a partition that is gone."""
 
-    number: int
+    number: Place
     error: StrandlineError
+
+
+BEGINNING: Final[Place] = (0, 0)
+"""No batch stands before this."""
 
 
 class PartitionQueue(Generic[Ticket]):
@@ -111,20 +121,28 @@ class PartitionQueue(Generic[Ticket]):
     __slots__ = (
         "acknowledged_to", "attempts", "backing_off", "begun", "broker", "epoch", "gap", "identity",
         "in_flight", "name", "next_sequence", "open", "pause", "recovering", "renewing", "resetting",
-        "size_max", "waiting",
+        "size_max", "topic_id", "waiting",
     )  # fmt: skip
 
-    def __init__(self, name: TopicPartition, identity: ProducerIdentity | None, size_max: int) -> None:
+    def __init__(
+        self,
+        name: TopicPartition,
+        identity: ProducerIdentity | None,
+        size_max: int,
+        topic_id: TopicId = NO_TOPIC_ID,
+    ) -> None:
         self.name = name
         self.identity = identity
         """None if the producer is not idempotent."""
         self.size_max = size_max
         """Largest size of a batch of this partition in bytes."""
+        self.topic_id = topic_id
+        """What is sent is for this incarnation of the topic, and no other."""
         self.broker: int = NO_BROKER
         self.epoch: int = NO_EPOCH
         self.next_sequence = 0
         self.begun = 0
-        self.acknowledged_to = 0
+        self.acknowledged_to = BEGINNING
         """The number of the last batch that was acknowledged under this producer id: it is replicated, and so
         is each earlier one that is in the log."""
         self.open: Batch[Ticket] | None = None
@@ -143,10 +161,15 @@ class PartitionQueue(Generic[Ticket]):
         self.renewing = False
         """Another producer id was requested."""
         self.gap: Gap | None = None
-        """Nothing behind it is sent; None unless the producer is gapless."""
+        """Nothing behind it is sent."""
 
     def __repr__(self) -> str:
         return f"PartitionQueue({self.name})"
+
+    @property
+    def gone(self) -> bool:
+        """True while the topic does not have this partition any longer."""
+        return self.gap is not None and self.gap.number == BEGINNING
 
     @property
     def empty(self) -> bool:
@@ -155,12 +178,18 @@ class PartitionQueue(Generic[Ticket]):
     def requeue(self, batch: Batch[Ticket]) -> None:
         """Return a batch to `waiting`, at its place in the order."""
         batch.connection = NO_CONNECTION
+        if batch.topic_id != self.topic_id:
+            self.begin_anew(batch)
         at = 0
         for waiting in self.waiting:
             if waiting.number > batch.number:
                 break
             at += 1
         self.waiting.insert(at, batch)
+
+    def begin_anew(self, batch: Batch[Ticket]) -> None:
+        """The batch was sent to an earlier incarnation of the topic, if at all: this one cannot have it."""
+        batch.sequence, batch.unknown, batch.last_error = NO_SEQUENCE, False, None
 
     def has_earlier(self, batch: Batch[Ticket]) -> bool:
         """True if an earlier batch is unsettled."""

@@ -27,9 +27,10 @@ from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_BROKER, TopicPartition
+from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
 from strandline.ports import Clock, Method, RefusedForNow, Request, Response, Stream, Transport
 from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
+from strandline.vocabulary.log_position import same_topic
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class Cluster:
         self._refreshing = asyncio.Lock()
         self._leaders: dict[TopicPartition, Leader] = {}
         self._listeners: list[Callable[[TopicPartition], None]] = []
+        self._topic_listeners: list[Callable[[TopicMetadata], None]] = []
         self._answered_last: str | None = None
         self._scope: Scope | None = None
         self._doubts: dict[TopicPartition, int] = {}
@@ -108,6 +110,10 @@ class Cluster:
     def on_change(self, listener: Callable[[TopicPartition], None]) -> None:
         """Call `listener` with a partition whose leader changed, or whose search ended without one."""
         self._listeners.append(listener)
+
+    def on_topic(self, listener: Callable[[TopicMetadata], None]) -> None:
+        """Call `listener` with each topic that was read, before its partitions' leaders count."""
+        self._topic_listeners.append(listener)
 
     async def topic(self, name: str, *, partitions_min: int = 0) -> TopicMetadata:
         """A topic's metadata. It is requested if it is unknown, or known with fewer partitions than
@@ -269,10 +275,24 @@ class Cluster:
             # A broker that is missing keeps its address here: it may return.
             self._brokers.update({endpoint.id: endpoint for endpoint in cluster.brokers})
         for topic in cluster.topics:
+            if self._is_older(topic):
+                continue
             self._topics[topic.name] = topic
+            for listener in self._topic_listeners:
+                listener(topic)
             for partition in topic.partitions:
                 name = TopicPartition(topic.name, partition.partition)
                 self._lead(name, Leader(partition.leader, partition.leader_epoch))
+
+    def _is_older(self, topic: TopicMetadata) -> bool:
+        """True for an earlier incarnation than the one that is known, from a broker that has not heard of
+        that: epochs never decrease, over all incarnations. One that never had a leader may be either."""
+        known = self._topics.get(topic.name)
+        if known is None or same_topic(known.topic_id, topic.topic_id):
+            return False
+        leaders = [self._leaders.get(TopicPartition(topic.name, p.partition)) for p in known.partitions]
+        newest = max((leader.epoch for leader in leaders if leader is not None), default=NO_EPOCH)
+        return all(partition.leader_epoch <= newest for partition in topic.partitions)
 
     async def _refresh_periodically(self) -> None:
         age_s = self._settings.metadata_max_age_ms / 1000

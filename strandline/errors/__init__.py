@@ -71,6 +71,7 @@ from strandline.errors.partitions import NotLeaderOrFollower as NotLeaderOrFollo
 from strandline.errors.partitions import PreferredLeaderNotAvailable as PreferredLeaderNotAvailable
 from strandline.errors.partitions import TopicAlreadyExists as TopicAlreadyExists
 from strandline.errors.partitions import UnknownLeaderEpoch as UnknownLeaderEpoch
+from strandline.errors.partitions import UnknownTopicId as UnknownTopicId
 from strandline.errors.partitions import UnknownTopicOrPartition as UnknownTopicOrPartition
 from strandline.errors.security import AuthenticationFailed as AuthenticationFailed
 from strandline.errors.security import ClusterAuthorizationFailed as ClusterAuthorizationFailed

@@ -10,6 +10,13 @@ class UnknownTopicOrPartition(Retriable):
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+class UnknownTopicId(Retriable):
+    """No topic has this id here: the topic was deleted, and another one has its name, or this broker does not
+    know the new one yet. Request the topic's metadata: it has the id."""
+
+    code = ErrorCode.UNKNOWN_TOPIC_ID
+
+
 class InvalidTopic(StrandlineError):
     code = ErrorCode.INVALID_TOPIC_EXCEPTION
 

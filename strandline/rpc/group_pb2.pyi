@@ -497,6 +497,7 @@ class CommittedOffset(_message.Message):
     OFFSET_FIELD_NUMBER: _builtins.int
     LEADER_EPOCH_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     offset: _builtins.int
@@ -504,6 +505,8 @@ class CommittedOffset(_message.Message):
     leader_epoch: _builtins.int
     """of the last record read; -1 if unknown"""
     metadata: _builtins.str
+    topic_id: _builtins.str
+    """in which the record was read; empty if unknown"""
     def __init__(
         self,
         *,
@@ -512,10 +515,11 @@ class CommittedOffset(_message.Message):
         offset: _builtins.int = ...,
         leader_epoch: _builtins.int = ...,
         metadata: _builtins.str = ...,
+        topic_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["leader_epoch", b"leader_epoch", "metadata", b"metadata", "offset", b"offset", "partition", b"partition", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leader_epoch", b"leader_epoch", "metadata", b"metadata", "offset", b"offset", "partition", b"partition", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -656,6 +660,7 @@ class FetchedOffset(_message.Message):
     LEADER_EPOCH_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     COMMITTED_AT_MS_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     offset: _builtins.int
@@ -663,6 +668,8 @@ class FetchedOffset(_message.Message):
     leader_epoch: _builtins.int
     metadata: _builtins.str
     committed_at_ms: _builtins.int
+    topic_id: _builtins.str
+    """empty if unknown"""
     def __init__(
         self,
         *,
@@ -672,10 +679,11 @@ class FetchedOffset(_message.Message):
         leader_epoch: _builtins.int = ...,
         metadata: _builtins.str = ...,
         committed_at_ms: _builtins.int = ...,
+        topic_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_at_ms", b"committed_at_ms", "leader_epoch", b"leader_epoch", "metadata", b"metadata", "offset", b"offset", "partition", b"partition", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_at_ms", b"committed_at_ms", "leader_epoch", b"leader_epoch", "metadata", b"metadata", "offset", b"offset", "partition", b"partition", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -51,6 +51,7 @@ class PartitionRecords(_message.Message):
     RECORDS_FIELD_NUMBER: _builtins.int
     INTERNAL_FIELD_NUMBER: _builtins.int
     EXPECTED_OFFSET_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
     correlation_id: _builtins.int
     """chosen by the client, unique on the stream, echoed in the result"""
     topic: _builtins.str
@@ -67,6 +68,8 @@ class PartitionRecords(_message.Message):
     """Append only if the leader's log ends at this offset. A batch that is already in the log is
     answered as a duplicate, wherever the log ends.
     """
+    topic_id: _builtins.str
+    """append only to this incarnation of the topic; empty: to any"""
     def __init__(
         self,
         *,
@@ -78,10 +81,11 @@ class PartitionRecords(_message.Message):
         records: _builtins.bytes = ...,
         internal: _builtins.bool = ...,
         expected_offset: _builtins.int | None = ...,
+        topic_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_offset", b"_expected_offset", "expected_offset", b"expected_offset"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_offset", b"_expected_offset", "acks", b"acks", "correlation_id", b"correlation_id", "expected_offset", b"expected_offset", "internal", b"internal", "partition", b"partition", "records", b"records", "timeout_ms", b"timeout_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_offset", b"_expected_offset", "acks", b"acks", "correlation_id", b"correlation_id", "expected_offset", b"expected_offset", "internal", b"internal", "partition", b"partition", "records", b"records", "timeout_ms", b"timeout_ms", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__expected_offset: _TypeAlias = _typing.Literal["expected_offset"]  # noqa: Y015
     _WhichOneofArgType__expected_offset: _TypeAlias = _typing.Literal["_expected_offset", b"_expected_offset"]  # noqa: Y015
@@ -191,12 +195,19 @@ class FetchPartition(_message.Message):
     FETCH_OFFSET_FIELD_NUMBER: _builtins.int
     LEADER_EPOCH_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    LAST_EPOCH_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     fetch_offset: _builtins.int
     leader_epoch: _builtins.int
     """the epoch that the client knows; -1 if it knows none"""
     max_bytes: _builtins.int
+    topic_id: _builtins.str
+    """Which log the offset belongs to: the incarnation of its topic, and the epoch of the record before it (KIP-320).
+    Both are compared if they are known.
+    """
+    last_epoch: _builtins.int
     def __init__(
         self,
         *,
@@ -205,12 +216,16 @@ class FetchPartition(_message.Message):
         fetch_offset: _builtins.int = ...,
         leader_epoch: _builtins.int = ...,
         max_bytes: _builtins.int = ...,
+        topic_id: _builtins.str = ...,
+        last_epoch: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "last_epoch", b"last_epoch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fetch_offset", b"fetch_offset", "leader_epoch", b"leader_epoch", "max_bytes", b"max_bytes", "partition", b"partition", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "fetch_offset", b"fetch_offset", "last_epoch", b"last_epoch", "leader_epoch", b"leader_epoch", "max_bytes", b"max_bytes", "partition", b"partition", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__last_epoch: _TypeAlias = _typing.Literal["last_epoch"]  # noqa: Y015
+    _WhichOneofArgType__last_epoch: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__last_epoch) -> _WhichOneofReturnType__last_epoch | None: ...
 
 Global___FetchPartition: _TypeAlias = FetchPartition  # noqa: Y015
 
@@ -256,6 +271,8 @@ class FetchedPartition(_message.Message):
     LOG_START_OFFSET_FIELD_NUMBER: _builtins.int
     LEADER_EPOCH_FIELD_NUMBER: _builtins.int
     RECORDS_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    DIVERGING_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     high_watermark: _builtins.int
@@ -264,8 +281,13 @@ class FetchedPartition(_message.Message):
     leader_epoch: _builtins.int
     records: _builtins.bytes
     """whole batches; the first may begin before fetch_offset"""
+    topic_id: _builtins.str
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
+    @_builtins.property
+    def diverging(self) -> Global___EpochEnd:
+        """The log has lost the record before fetch_offset: continue where its epoch ends now."""
+
     def __init__(
         self,
         *,
@@ -276,14 +298,39 @@ class FetchedPartition(_message.Message):
         log_start_offset: _builtins.int = ...,
         leader_epoch: _builtins.int = ...,
         records: _builtins.bytes = ...,
+        topic_id: _builtins.str = ...,
+        diverging: Global___EpochEnd | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["diverging", b"diverging", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "high_watermark", b"high_watermark", "leader_epoch", b"leader_epoch", "log_start_offset", b"log_start_offset", "partition", b"partition", "records", b"records", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["diverging", b"diverging", "error", b"error", "high_watermark", b"high_watermark", "leader_epoch", b"leader_epoch", "log_start_offset", b"log_start_offset", "partition", b"partition", "records", b"records", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FetchedPartition: _TypeAlias = FetchedPartition  # noqa: Y015
+
+@_typing.final
+class EpochEnd(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    end_offset: _builtins.int
+    """after the epoch's last record"""
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "epoch", b"epoch"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpochEnd: _TypeAlias = EpochEnd  # noqa: Y015
 
 @_typing.final
 class ListOffsetsRequest(_message.Message):
@@ -312,20 +359,24 @@ class ListOffsetsPartition(_message.Message):
     TOPIC_FIELD_NUMBER: _builtins.int
     PARTITION_FIELD_NUMBER: _builtins.int
     TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     timestamp_ms: _builtins.int
     """-1 latest (the high watermark), -2 earliest, else the first record not older"""
+    topic_id: _builtins.str
+    """look only in this incarnation of the topic; empty: in any"""
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
         partition: _builtins.int = ...,
         timestamp_ms: _builtins.int = ...,
+        topic_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "timestamp_ms", b"timestamp_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "timestamp_ms", b"timestamp_ms", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -364,6 +415,7 @@ class ListedOffset(_message.Message):
     HIGH_WATERMARK_FIELD_NUMBER: _builtins.int
     LOG_START_OFFSET_FIELD_NUMBER: _builtins.int
     LOG_END_OFFSET_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     offset: _builtins.int
@@ -373,6 +425,7 @@ class ListedOffset(_message.Message):
     high_watermark: _builtins.int
     log_start_offset: _builtins.int
     log_end_offset: _builtins.int
+    topic_id: _builtins.str
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     def __init__(
@@ -387,14 +440,125 @@ class ListedOffset(_message.Message):
         high_watermark: _builtins.int = ...,
         log_start_offset: _builtins.int = ...,
         log_end_offset: _builtins.int = ...,
+        topic_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "high_watermark", b"high_watermark", "leader_epoch", b"leader_epoch", "log_end_offset", b"log_end_offset", "log_start_offset", b"log_start_offset", "offset", b"offset", "partition", b"partition", "timestamp_ms", b"timestamp_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "high_watermark", b"high_watermark", "leader_epoch", b"leader_epoch", "log_end_offset", b"log_end_offset", "log_start_offset", b"log_start_offset", "offset", b"offset", "partition", b"partition", "timestamp_ms", b"timestamp_ms", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListedOffset: _TypeAlias = ListedOffset  # noqa: Y015
+
+@_typing.final
+class EpochEndsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___EpochQuery]: ...
+    def __init__(
+        self,
+        *,
+        partitions: _abc.Iterable[Global___EpochQuery] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpochEndsRequest: _TypeAlias = EpochEndsRequest  # noqa: Y015
+
+@_typing.final
+class EpochQuery(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    LEADER_EPOCH_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    partition: _builtins.int
+    epoch: _builtins.int
+    leader_epoch: _builtins.int
+    """the current epoch that the client knows; -1 if it knows none"""
+    topic_id: _builtins.str
+    """look only in this incarnation of the topic; empty: in any"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        partition: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        leader_epoch: _builtins.int = ...,
+        topic_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "leader_epoch", b"leader_epoch", "partition", b"partition", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpochQuery: _TypeAlias = EpochQuery  # noqa: Y015
+
+@_typing.final
+class EpochEndsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ListedEpochEnd]: ...
+    def __init__(
+        self,
+        *,
+        partitions: _abc.Iterable[Global___ListedEpochEnd] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpochEndsResponse: _TypeAlias = EpochEndsResponse  # noqa: Y015
+
+@_typing.final
+class ListedEpochEnd(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    partition: _builtins.int
+    epoch: _builtins.int
+    """the largest epoch not above the one asked for; -1 if there is none"""
+    end_offset: _builtins.int
+    """after its last committed record"""
+    topic_id: _builtins.str
+    @_builtins.property
+    def error(self) -> _common_pb2.Error: ...
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        partition: _builtins.int = ...,
+        error: _common_pb2.Error | None = ...,
+        epoch: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+        topic_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "epoch", b"epoch", "error", b"error", "partition", b"partition", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListedEpochEnd: _TypeAlias = ListedEpochEnd  # noqa: Y015
 
 @_typing.final
 class MetadataRequest(_message.Message):

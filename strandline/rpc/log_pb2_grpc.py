@@ -49,6 +49,11 @@ class LogStub:
                 request_serializer=strandline_dot_rpc_dot_log__pb2.ListOffsetsRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_log__pb2.ListOffsetsResponse.FromString,
                 _registered_method=True)
+        self.EpochEnds = channel.unary_unary(
+                '/strandline.v1.Log/EpochEnds',
+                request_serializer=strandline_dot_rpc_dot_log__pb2.EpochEndsRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_log__pb2.EpochEndsResponse.FromString,
+                _registered_method=True)
         self.Metadata = channel.unary_unary(
                 '/strandline.v1.Log/Metadata',
                 request_serializer=strandline_dot_rpc_dot_log__pb2.MetadataRequest.SerializeToString,
@@ -91,6 +96,13 @@ class LogServicer:
 
     def ListOffsets(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EpochEnds(self, request, context):
+        """Where epochs ended: a client whose position is beyond that end has read records that are gone (KIP-320).
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -139,6 +151,11 @@ def add_LogServicer_to_server(servicer, server):
                     servicer.ListOffsets,
                     request_deserializer=strandline_dot_rpc_dot_log__pb2.ListOffsetsRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_log__pb2.ListOffsetsResponse.SerializeToString,
+            ),
+            'EpochEnds': grpc.unary_unary_rpc_method_handler(
+                    servicer.EpochEnds,
+                    request_deserializer=strandline_dot_rpc_dot_log__pb2.EpochEndsRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_log__pb2.EpochEndsResponse.SerializeToString,
             ),
             'Metadata': grpc.unary_unary_rpc_method_handler(
                     servicer.Metadata,
@@ -242,6 +259,33 @@ class Log:
             '/strandline.v1.Log/ListOffsets',
             strandline_dot_rpc_dot_log__pb2.ListOffsetsRequest.SerializeToString,
             strandline_dot_rpc_dot_log__pb2.ListOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EpochEnds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Log/EpochEnds',
+            strandline_dot_rpc_dot_log__pb2.EpochEndsRequest.SerializeToString,
+            strandline_dot_rpc_dot_log__pb2.EpochEndsResponse.FromString,
             options,
             channel_credentials,
             insecure,

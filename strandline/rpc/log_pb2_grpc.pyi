@@ -38,6 +38,8 @@ class LogStub:
     Fetch: _grpc.StreamStreamMultiCallable[_log_pb2.FetchRequest, _log_pb2.FetchResponse]
     """Long poll: one response for each request, in any order; requests may be pipelined."""
     ListOffsets: _grpc.UnaryUnaryMultiCallable[_log_pb2.ListOffsetsRequest, _log_pb2.ListOffsetsResponse]
+    EpochEnds: _grpc.UnaryUnaryMultiCallable[_log_pb2.EpochEndsRequest, _log_pb2.EpochEndsResponse]
+    """Where epochs ended: a client whose position is beyond that end has read records that are gone (KIP-320)."""
     Metadata: _grpc.UnaryUnaryMultiCallable[_log_pb2.MetadataRequest, _log_pb2.MetadataResponse]
     PartitionCounts: _grpc.UnaryUnaryMultiCallable[_log_pb2.PartitionCountsRequest, _log_pb2.PartitionCountsResponse]
     """The partition counts of topics: one read for each topic, where Metadata needs two for each
@@ -57,6 +59,8 @@ class LogAsyncStub(LogStub):
     Fetch: _aio.StreamStreamMultiCallable[_log_pb2.FetchRequest, _log_pb2.FetchResponse]  # type: ignore[assignment]
     """Long poll: one response for each request, in any order; requests may be pipelined."""
     ListOffsets: _aio.UnaryUnaryMultiCallable[_log_pb2.ListOffsetsRequest, _log_pb2.ListOffsetsResponse]  # type: ignore[assignment]
+    EpochEnds: _aio.UnaryUnaryMultiCallable[_log_pb2.EpochEndsRequest, _log_pb2.EpochEndsResponse]  # type: ignore[assignment]
+    """Where epochs ended: a client whose position is beyond that end has read records that are gone (KIP-320)."""
     Metadata: _aio.UnaryUnaryMultiCallable[_log_pb2.MetadataRequest, _log_pb2.MetadataResponse]  # type: ignore[assignment]
     PartitionCounts: _aio.UnaryUnaryMultiCallable[_log_pb2.PartitionCountsRequest, _log_pb2.PartitionCountsResponse]  # type: ignore[assignment]
     """The partition counts of topics: one read for each topic, where Metadata needs two for each
@@ -91,6 +95,14 @@ class LogServicer(metaclass=_abc_1.ABCMeta):
         request: _log_pb2.ListOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_log_pb2.ListOffsetsResponse, _abc.Awaitable[_log_pb2.ListOffsetsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def EpochEnds(
+        self,
+        request: _log_pb2.EpochEndsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_log_pb2.EpochEndsResponse, _abc.Awaitable[_log_pb2.EpochEndsResponse]]:
+        """Where epochs ended: a client whose position is beyond that end has read records that are gone (KIP-320)."""
 
     @_abc_1.abstractmethod
     def Metadata(

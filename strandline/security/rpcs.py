@@ -50,6 +50,9 @@ RPCS: Final[Mapping[str, Row]] = {
     _LOG + "ListOffsets": by_handler(
         DESCRIBE_TOPIC, needs="DESCRIBE TOPIC for each partition", refused="29 for the partition"
     ),
+    _LOG + "EpochEnds": by_handler(
+        DESCRIBE_TOPIC, needs="DESCRIBE TOPIC for each partition", refused="29 for the partition"
+    ),
     _LOG + "DescribeReplicas": by_handler(
         DESCRIBE_TOPIC, needs="DESCRIBE TOPIC for each partition", refused="29 for the partition"
     ),

@@ -12,7 +12,8 @@ from enum import Enum
 from typing import Final
 
 from strandline.errors import StrandlineError
-from strandline.ids import TopicPartition
+from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from strandline.vocabulary.log_position import LogPosition
 
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
@@ -134,6 +135,12 @@ class CommittedOffset:
     leader_epoch: int = -1
     metadata: str = ""
     committed_at_ms: int = -1
+    topic_id: TopicId = NO_TOPIC_ID
+    """The incarnation of the topic in which the offset was read. A commit of another one counts as absent."""
+
+    @property
+    def position(self) -> LogPosition:
+        return LogPosition(self.offset, self.topic_id, self.leader_epoch)
 
 
 @dataclass(frozen=True, slots=True)

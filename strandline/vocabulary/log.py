@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from strandline.errors import StrandlineError
-from strandline.ids import ACKS_ALL, TopicPartition
+from strandline.ids import ACKS_ALL, NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
+from strandline.vocabulary.log_position import EpochEnd
 from strandline.vocabulary.metadata import ClusterMetadata
 
 LATEST: Final = -1
@@ -37,6 +38,10 @@ class ProduceEntry(NamedTuple):
     """True for a write to an internal topic, by a member of the cluster."""
     expected_offset: int | None = None
     """Append only if the log ends there."""
+    topic_id: TopicId = NO_TOPIC_ID
+    """Append only to this incarnation of the topic."""
+    any_first_sequence: bool = False
+    """Take a batch of any sequence from a producer that the partition does not know (KIP-360)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +75,18 @@ class ProduceResult(NamedTuple):
 
 
 class FetchPartition(NamedTuple):
-    """A partition's part of a fetch. `leader_epoch` is the epoch that the client knows, or -1."""
+    """A partition's part of a fetch. `leader_epoch` is the epoch that the client knows, or -1.
+
+    `topic_id` and `last_epoch`, the epoch of the record before the offset, say which log it belongs to
+    (`LogPosition`).
+    """
 
     name: TopicPartition
     offset: int
     leader_epoch: int
     bytes_max: int
+    topic_id: TopicId = NO_TOPIC_ID
+    last_epoch: int = NO_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +114,11 @@ class Fetched(NamedTuple):
     records: bytes = b""
     leader_epoch: int = -1
     standing_watermark: int = -1
+    topic_id: TopicId = NO_TOPIC_ID
+    """Of the log that was read."""
+    diverging: EpochEnd | None = None
+    """The log has lost the record before the position (`Match.CUT`). Nothing was read: the position is to go
+    to this end, and no further than it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +141,8 @@ class OffsetQuery:
 
     name: TopicPartition
     timestamp_ms: int
+    topic_id: TopicId = NO_TOPIC_ID
+    """Look only in this incarnation of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +158,8 @@ class ListedOffset:
     high_watermark: int = -1
     log_start_offset: int = -1
     log_end_offset: int = -1
+    topic_id: TopicId = NO_TOPIC_ID
+    """Of the log in which the offset was looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +169,8 @@ class EpochQuery:
     name: TopicPartition
     epoch: int
     leader_epoch: int = -1
+    topic_id: TopicId = NO_TOPIC_ID
+    """Look only in this incarnation of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +182,13 @@ class ListedEpochEnd:
     error: StrandlineError | None = None
     epoch: int = -1
     end_offset: int = -1
+    topic_id: TopicId = NO_TOPIC_ID
+    """Of the log in which the epoch was looked for."""
+
+    @property
+    def end(self) -> EpochEnd:
+        """What `compare` needs for a position in this epoch."""
+        return EpochEnd(self.epoch, self.end_offset)
 
 
 @dataclass(frozen=True, slots=True)

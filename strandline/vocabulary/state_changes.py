@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from strandline import states
 from strandline.ids import (
     NO_BROKER,
     BrokerEpoch,
@@ -34,7 +35,6 @@ from strandline.ids import (
     PartitionKey,
     TopicId,
 )
-from strandline.vocabulary import states
 from strandline.vocabulary.typed_json import (
     INT32_MAX,
     UnreadableJson,

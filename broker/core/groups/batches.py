@@ -11,13 +11,14 @@ from strandline.broker.core.groups.turn import Turn
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
+from strandline.records import Headers
 
 Records = Mapping[TopicPartition, tuple[bytes, bytes | None]]
 
 BATCH_BYTES_MAX: Final = RECORDS_BYTES_MAX - 4 * KIB
 """The bytes of records that fit a batch, however they compress, without its own fields."""
 
-RECORD_BYTES: Final = 32
+RECORD_BYTES: Final = 64
 """An upper bound of a record's bytes in a batch, besides its key and value."""
 
 
@@ -36,16 +37,25 @@ class BatchedWrite(Generic[Token]):
     written: int = 0
     errors: list[StrandlineError] = field(default_factory=list)
 
-    def append(self, turn: Turn[Token], records: Records) -> None:
+    def append(
+        self, turn: Turn[Token], records: Records, headers: Mapping[TopicPartition, Headers] | None = None
+    ) -> None:
         batches = list(_split(records))
         self.left = len(batches)
         for names in batches:
-            self._append_one(turn, records, names)
+            self._append_one(turn, records, names, headers or {})
 
-    def _append_one(self, turn: Turn[Token], records: Records, names: list[TopicPartition]) -> None:
+    def _append_one(
+        self,
+        turn: Turn[Token],
+        records: Records,
+        names: list[TopicPartition],
+        headers: Mapping[TopicPartition, Headers],
+    ) -> None:
         turn.append(
             tuple(records[name] for name in names),
             lambda write_id, error: self._settle(write_id, names, error),
+            tuple(headers[name] for name in names) if headers else (),
         )
 
     def _settle(self, write_id: int, names: list[TopicPartition], error: StrandlineError | None) -> None:

@@ -9,6 +9,7 @@ known here from its first request on, and forgotten when it has nothing worth ke
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Generic, NamedTuple, assert_never
 
@@ -25,6 +26,7 @@ from strandline.broker.core.groups.records import (
     decode_group_value,
     decode_key,
     decode_offset_value,
+    decode_topic_id,
 )
 from strandline.broker.core.groups.requests import (
     Commit,
@@ -54,6 +56,7 @@ from strandline.errors import (
     StrandlineError,
     UnknownMemberId,
 )
+from strandline.records import Headers
 from strandline.security.principal import Principal
 from strandline.vocabulary.groups import (
     Heartbeat,
@@ -98,7 +101,7 @@ class Coordinator(Generic[Token]):
 
     # --- loading and unloading ---------------------------------------------------------------
 
-    def load(self, key: bytes, value: bytes | None, wall_ms: int) -> None:
+    def load(self, key: bytes, value: bytes | None, wall_ms: int, headers: Headers = ()) -> None:
         """Replay one record of the log, in the log's order. None is a tombstone; `wall_ms` is the record's
         own time. Raises a StrandlineError, without any change, for a record that no coordinator writes."""
         read = decode_key(key)
@@ -107,7 +110,7 @@ class Coordinator(Generic[Token]):
             if isinstance(read, GroupKey):
                 self._load_group(read.group, value, wall_ms)
             else:
-                self._load_offset(read, value, wall_ms)
+                self._load_offset(read, value, wall_ms, headers)
         except StrandlineError:
             raise
         except Exception as error:  # as in `Isolation`: the record is there at each start, on each broker
@@ -131,8 +134,10 @@ class Coordinator(Generic[Token]):
             known.release_bytes()
         self._groups[name] = group
 
-    def _load_offset(self, key: OffsetKey, value: bytes | None, wall_ms: int) -> None:
-        committed = None if value is None else decode_offset_value(value)
+    def _load_offset(self, key: OffsetKey, value: bytes | None, wall_ms: int, headers: Headers) -> None:
+        committed = None
+        if value is not None:
+            committed = replace(decode_offset_value(value), topic_id=decode_topic_id(headers))
         if committed is not None:
             check_stored_offset(key, committed)
         group = self._groups.get(key.group)
@@ -194,7 +199,7 @@ class Coordinator(Generic[Token]):
         sync          the member's assignment (bytes) once the leader's is in the log
         heartbeat     None after at most `max_wait_ms`, or RebalanceInProgress, which has the reason, as
                       soon as a rebalance begins
-        leave         a LeftMember for each, in the request's order
+        leave         a LeftMember for each, in the request's order, once it is in the log that they left
         both reports  None: each change is published
         commit        OffsetResults once the accepted offsets are in the log
         fetch         FetchedOffsets; only offsets that are in the log are visible
@@ -268,7 +273,7 @@ class Coordinator(Generic[Token]):
             raise InvalidRequest(
                 f"{len(request.members)} members leave at once, more than {most}", limit=most
             )
-        self._turn.answer(token, self._member_requests.leave(group, request.members))
+        self._member_requests.leave(group, token, request.members)
         self._forget_if_new(group)
 
     def _commit(self, token: Token, commit: Commit) -> None:
@@ -282,7 +287,7 @@ class Coordinator(Generic[Token]):
         group = self._find_or_make(request.group, may_make=True)
         try:
             self._keeper.fence(group, request)
-            self._keeper.commit(group, token, request, commit.missing)
+            self._keeper.commit(group, token, commit)
         finally:
             self._forget_if_new(group)
 

@@ -6,12 +6,15 @@ among the effects of the call that requested the write, but among those of `appe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import repeat
 from typing import Generic, TypeVar
 
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
+from strandline.records import Headers
 from strandline.vocabulary.groups import (
     DescribedGroup,
     FetchedOffsets,
@@ -69,6 +72,13 @@ class Append:
 
     write_id: int
     records: tuple[tuple[bytes, bytes | None], ...]
+    headers: tuple[Headers, ...] = ()
+    """Of each record; empty: none has any."""
+
+    def each(self) -> Iterator[tuple[bytes, bytes | None, Headers]]:
+        """Key, value and headers of each record."""
+        headers = self.headers or repeat(())
+        return ((key, value, of_one) for (key, value), of_one in zip(self.records, headers, strict=False))
 
 
 class EventKind(Enum):

@@ -283,8 +283,10 @@ class MemberRequests(Generic[Token]):
 
     # --- leave -------------------------------------------------------------------------------
 
-    def leave(self, group: Group[Token], leaving: tuple[LeavingMember, ...]) -> tuple[LeftMember, ...]:
-        """All members that leave in one request cause one rebalance."""
+    def leave(self, group: Group[Token], token: Token, leaving: tuple[LeavingMember, ...]) -> None:
+        """All members that leave in one request cause one rebalance. The answer waits until the log says so,
+        if it knows of members at all."""
+        logged = group.logged
         left: list[LeftMember] = []
         reasons: list[tuple[str, str]] = []
         for one in leaving:
@@ -296,13 +298,17 @@ class MemberRequests(Generic[Token]):
             left.append(LeftMember(gone or one.member))
             if gone is not None:
                 reasons.append((_because(f"member {gone} left", one.reason), gone))
+        if not (reasons and logged):
+            self._turn.answer(token, tuple(left))
         if reasons:
+            if logged:
+                group.leaves.append((token, tuple(left)))
             reason, caused_by = reasons[0]
             others = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
             self._rebalance.begin(group, reason + others, caused_by)
+            self._rebalance.write_leaves(group)
         elif group.barrier is not None:
             self._rebalance.maybe_complete(group)  # it may have waited for an id that was about to join
-        return tuple(left)
 
     def _leave(self, group: Group[Token], one: LeavingMember) -> str | None:
         """The member that left; None if it had not joined yet, or is static and stays: a process that ends

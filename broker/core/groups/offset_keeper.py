@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sized
+from dataclasses import replace
 from functools import partial
 from typing import Final, Generic
 
@@ -10,8 +11,13 @@ from strandline.broker.core.groups.batches import BatchedWrite
 from strandline.broker.core.groups.effects import Token
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import check_offset
-from strandline.broker.core.groups.records import encode_group_key, encode_offset_key, encode_offset_value
-from strandline.broker.core.groups.requests import DeleteOffsets
+from strandline.broker.core.groups.records import (
+    encode_group_key,
+    encode_offset_key,
+    encode_offset_value,
+    encode_topic_id,
+)
+from strandline.broker.core.groups.requests import Commit, DeleteOffsets
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.subscriptions import subscribed_topics
@@ -24,9 +30,10 @@ from strandline.errors import (
     NonEmptyGroup,
     StrandlineError,
     UnknownMemberId,
+    UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from strandline.ids import TopicPartition
+from strandline.ids import NO_TOPIC_ID, TopicPartition
 from strandline.vocabulary.groups import (
     NO_GENERATION,
     NO_MEMBER,
@@ -35,6 +42,7 @@ from strandline.vocabulary.groups import (
     OffsetCommit,
     OffsetFetch,
 )
+from strandline.vocabulary.log_position import same_topic
 
 GROUPS_PER_TURN_MAX: Final = 500
 """Groups that are checked for expiry before other work gets a turn."""
@@ -93,22 +101,19 @@ class OffsetKeeper(Generic[Token]):
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise group.rebalances()
 
-    def commit(
-        self, group: Group[Token], token: Token, request: OffsetCommit, missing: Collection[TopicPartition]
-    ) -> None:
+    def commit(self, group: Group[Token], token: Token, commit: Commit) -> None:
         """Write the valid offsets; answer once they are in the log. Others are refused one by one."""
-        turn = self._turn
+        turn, request = self._turn, commit.request
         results: dict[TopicPartition, StrandlineError | None] = {}
         accepted: dict[TopicPartition, CommittedOffset] = {}
         added = 0
         for name, asked in request.offsets.items():
             more = group.offsets.added_by(name, asked)
-            results[name] = refused = self._refusal(name, asked, added + more, missing)
+            results[name] = refused = self._refusal(name, asked, added + more, commit)
             if refused is None:
                 added += more
-                accepted[name] = CommittedOffset(
-                    asked.offset, asked.leader_epoch, asked.metadata, turn.now.wall_ms
-                )
+                topic_id = commit.topic_ids.get(name.topic) or asked.topic_id
+                accepted[name] = replace(asked, committed_at_ms=turn.now.wall_ms, topic_id=topic_id)
         if not accepted:
             turn.answer(token, results)
             return
@@ -131,17 +136,24 @@ class OffsetKeeper(Generic[Token]):
                 name: (encode_offset_key(group.name, name), encode_offset_value(committed))
                 for name, committed in accepted.items()
             },
+            {name: encode_topic_id(committed.topic_id) for name, committed in accepted.items()},
         )
 
     def _refusal(
-        self, name: TopicPartition, asked: CommittedOffset, added: int, missing: Collection[TopicPartition]
+        self, name: TopicPartition, asked: CommittedOffset, added: int, commit: Commit
     ) -> StrandlineError | None:
         """Why this offset is refused, given the `added` bytes of the commit; None if it is accepted."""
         wrong = check_offset(name, asked, self._turn.limits)
         if wrong is not None:
             return wrong
-        if name in missing:
+        if name in commit.missing:
             return UnknownTopicOrPartition(f"there is no {name}: its offset is not kept")
+        present = commit.topic_ids.get(name.topic, NO_TOPIC_ID)
+        if not same_topic(asked.topic_id, present):
+            return UnknownTopicId(
+                f"offset {asked.offset} of {name} is of topic id {asked.topic_id}, and the topic has "
+                f"{present}: request its metadata, and commit what was read of that one"
+            )
         try:
             self._turn.state_bytes.check(max(0, added), f"the offset of {name}")
         except InvalidRequest as full:

@@ -3,6 +3,9 @@
 Keys: an offset (version 1) or a group (version 2). Values: version 3 of both. A version comes first;
 integers are big-endian; a string's length takes two bytes, that of bytes and arrays four; a length of -1 is
 null.
+
+The id of an offset's topic is in a header of its record: brokers of earlier versions, and tools, read the
+value as before. Kafka's own version 4 of the value has the id too, and these would skip it.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.errors import InvalidRecord
-from strandline.ids import TopicPartition
+from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from strandline.records import Headers
 from strandline.vocabulary.groups import CommittedOffset
 
 OFFSET_KEY_VERSION: Final = 1
@@ -23,6 +27,11 @@ STRING_BYTES_MAX: Final = 2**15 - 1
 LEADER_EPOCH_MAX: Final = 2**31 - 1
 GENERATION_MAX: Final = 2**31 - 1
 """A generation has four bytes, here as on the wire."""
+
+TOPIC_ID_HEADER: Final = "topic.id"
+"""The record header with the id of an offset's topic, as 16 bytes. None: the id is not known."""
+
+TOPIC_ID_BYTES: Final = 16
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -83,6 +92,11 @@ def encode_offset_key(group: str, name: TopicPartition) -> bytes:
 def encode_offset_value(committed: CommittedOffset) -> bytes:
     head = _OFFSET_HEAD.pack(VALUE_VERSION, committed.offset, committed.leader_epoch)
     return head + _string(committed.metadata) + _INT64.pack(committed.committed_at_ms)
+
+
+def encode_topic_id(topic_id: TopicId) -> Headers:
+    """The headers of an offset's record."""
+    return ((TOPIC_ID_HEADER, bytes.fromhex(topic_id)),) if topic_id else ()
 
 
 def encode_group_key(group: str) -> bytes:
@@ -153,6 +167,17 @@ def decode_offset_value(data: bytes) -> CommittedOffset:
     metadata, at_ms = reader.string(), reader.int64()
     reader.end()
     return CommittedOffset(offset, epoch, metadata, at_ms)
+
+
+def decode_topic_id(headers: Headers) -> TopicId:
+    """The id of an offset's topic; NO_TOPIC_ID for a record of an earlier version. Raises
+    UnreadableGroupRecord."""
+    for name, content in headers:
+        if name == TOPIC_ID_HEADER:
+            if content is None or len(content) != TOPIC_ID_BYTES:
+                raise UnreadableGroupRecord(f"header {name} = {content!r:.100}, not {TOPIC_ID_BYTES} bytes")
+            return TopicId(content.hex())
+    return NO_TOPIC_ID
 
 
 def decode_group_value(data: bytes) -> GroupValue:

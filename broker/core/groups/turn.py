@@ -22,6 +22,7 @@ from strandline.broker.core.groups.state_bytes import StateBytes
 from strandline.broker.core.groups.timers import Timer, Timers
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, NotLeaderOrFollower, StrandlineError
 from strandline.ids import TopicPartition
+from strandline.records import Headers
 from strandline.security.principal import Principal
 
 OnResult = Callable[[int, StrandlineError | None], None]
@@ -83,11 +84,16 @@ class Turn(Generic[Token]):
     def report_failure(self, group: str, held: str, error: Exception) -> None:
         self._effects.append(Failed(group, held, error))
 
-    def append(self, records: tuple[tuple[bytes, bytes | None], ...], settle: OnResult) -> int:
+    def append(
+        self,
+        records: tuple[tuple[bytes, bytes | None], ...],
+        settle: OnResult,
+        headers: tuple[Headers, ...] = (),
+    ) -> int:
         """Have records written; `settle` is called with the result. Returns the write's id."""
         self._writes_count += 1
         self._writes[self._writes_count] = self.group, settle
-        self._effects.append(Append(self._writes_count, records))
+        self._effects.append(Append(self._writes_count, records, headers))
         return self._writes_count
 
     def publish(

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
+
+from strandline.vocabulary.log_position import UNDEFINED, EpochEnd
 
 
 class EpochEntry(NamedTuple):
@@ -15,17 +17,6 @@ class EpochEntry(NamedTuple):
 
     epoch: int
     start_offset: int
-
-
-class EpochEnd(NamedTuple):
-    """Where an epoch ends: the offset after its last record."""
-
-    epoch: int
-    end_offset: int
-
-
-UNDEFINED: Final = EpochEnd(-1, -1)
-"""The answer for an epoch that this log cannot place (T9): never a guess, never the log's end."""
 
 
 class EpochCache:

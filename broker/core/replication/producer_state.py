@@ -91,11 +91,15 @@ class ProducerState:
     def __iter__(self) -> Iterator[tuple[int, Producer]]:
         return iter(self._producers.items())
 
-    def check(self, header: BatchHeader, now_ms: int, by: By = None) -> Accept | Duplicate:
+    def check(
+        self, header: BatchHeader, now_ms: int, by: By = None, *, any_first_sequence: bool = False
+    ) -> Accept | Duplicate:
         """Decides about a batch that is about to be appended. Changes nothing.
 
-        Raises UnknownProducerId (unknown or forgotten, and not its first batch: accepting it could
-        reorder), InvalidProducerEpoch, OutOfOrderSequence (also for sequences that another batch has, and
+        `any_first_sequence`: take any batch of a producer that is not known here (KIP-360). Without it,
+        raises UnknownProducerId unless that is the producer's first batch: one before it may come again.
+
+        Raises InvalidProducerEpoch, OutOfOrderSequence (also for sequences that another batch has, and
         for the producer id of another caller), DuplicateSequence (written before the batches that are
         remembered).
         """
@@ -103,7 +107,7 @@ class ProducerState:
             return ACCEPT
         producer = self._producers.get(header.producer_id)
         if producer is None or now_ms - producer.at_ms > self._expiry_ms:
-            if header.base_sequence != 0:
+            if header.base_sequence != 0 and not any_first_sequence:
                 raise UnknownProducerId(
                     f"nothing is known of producer {header.producer_id} here, "
                     f"and its batch begins with sequence {header.base_sequence} instead of 0"
@@ -203,7 +207,7 @@ def _follow(producer: Producer, header: BatchHeader) -> Accept | Duplicate:
                     f"offset {batch.base_offset} with CRC {batch.crc:#010x}; this one has {header.crc:#010x}"
                 )
             return Duplicate(batch.base_offset, batch.last_offset)
-    if _precedes(last, oldest.first_sequence):
+    if precedes(last, oldest.first_sequence):
         raise DuplicateSequence(
             f"sequences {first}..{last} of producer {header.producer_id} were written before the "
             f"{len(producer.batches)} batches remembered, which begin with {oldest.first_sequence}"
@@ -219,7 +223,7 @@ def _crc_as_appended(header: BatchHeader) -> int:
     return UNKNOWN_CRC if rewritten else header.crc
 
 
-def _precedes(sequence: int, other: int) -> bool:
+def precedes(sequence: int, other: int) -> bool:
     """True if `sequence` is the earlier one, taking the shorter way around the circle."""
     return 0 < (other - sequence) % SEQUENCES < SEQUENCES // 2
 

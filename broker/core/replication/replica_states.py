@@ -20,7 +20,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from strandline.vocabulary import states
+from strandline import states
 
 
 class ReplicaState(Enum):

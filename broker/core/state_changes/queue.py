@@ -28,8 +28,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from strandline import states
 from strandline.ids import BrokerEpoch, PartitionKey
-from strandline.vocabulary import states
 from strandline.vocabulary.coalescing import superseded
 from strandline.vocabulary.state_changes import End, RequestState, StateChange
 

@@ -185,7 +185,7 @@ class ClusterApi:
             if found is not None:
                 return _topic(live, found)
             if each.name is None:
-                return TopicFacts(None, int(KafkaCode.UNKNOWN_TOPIC_ID), each.topic_id)
+                return TopicFacts(None, int(ErrorCode.UNKNOWN_TOPIC_ID), each.topic_id)
             error = errors.get(each.name)
             return TopicFacts(each.name, code_of(error) or int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.configs.described import topic_configs
 from strandline.broker.kafka.configs.given import topic_config
-from strandline.broker.kafka.errors import KafkaCode, code_of, message_of
+from strandline.broker.kafka.errors import code_of, message_of
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
 from strandline.broker.kafka.handlers.new_topics import Leaders, Made, TopicDefaults
 from strandline.broker.kafka.wire.admin.topic_changes import (
@@ -147,7 +147,7 @@ class TopicsApi:
         ids = {each.topic_id for each in request.topics if each.name is None}
         try:
             check_count(request.topics)
-            names = await self._outlines.names_of(ids) if ids else {}
+            names = await self._outlines.names_of(ids, deadline.left_s) if ids else {}
         except (InvalidRequest, LeaderNotAvailable) as error:
             code = code_of(error)
             refused = [DeletedTopic(*each, code, error.message) for each in request.topics]
@@ -191,7 +191,7 @@ class TopicsApi:
         deadline = Deadline(self._clock, request.timeout_ms)
         try:
             check_count(request.topics)
-            outlines = await self._outlines.read(each.name for each in request.topics)
+            outlines = await self._outlines.read((each.name for each in request.topics), deadline.left_s)
         except (InvalidRequest, LeaderNotAvailable) as error:
             refused = [GrownTopic(each.name, code_of(error), error.message) for each in request.topics]
             return CreatePartitionsAnswer(tuple(refused))
@@ -307,7 +307,7 @@ def _created(result: TopicResult, new: NewTopic | None) -> CreatedTopic:
 def _no_such_id(asked: UnwantedTopic) -> DeletedTopic:
     if asked.topic_id == NO_TOPIC_ID:
         return DeletedTopic(None, error=int(ErrorCode.INVALID_REQUEST), message="neither a name nor an id")
-    code = int(KafkaCode.UNKNOWN_TOPIC_ID)
+    code = int(ErrorCode.UNKNOWN_TOPIC_ID)
     return DeletedTopic(None, asked.topic_id, code, f"no topic has the id {asked.topic_id}")
 
 

@@ -28,7 +28,7 @@ from strandline.adapters.codecs.messages import (
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire, refuse
 from strandline.config.limits import GROUP_ID_LENGTH_MAX, GROUP_REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest, MemberIdRequired
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.ports import Listener, Request, Response
 from strandline.rpc import group_pb2
 from strandline.vocabulary.groups import (
@@ -170,6 +170,7 @@ def _write_commits(offsets: Mapping[TopicPartition, CommittedOffset]) -> list[gr
             offset=committed.offset,
             leader_epoch=committed.leader_epoch,
             metadata=committed.metadata,
+            topic_id=committed.topic_id,
         )
         for (topic, partition), committed in offsets.items()
     ]
@@ -178,7 +179,9 @@ def _write_commits(offsets: Mapping[TopicPartition, CommittedOffset]) -> list[gr
 def _read_commits(messages: Sequence[group_pb2.CommittedOffset]) -> dict[TopicPartition, CommittedOffset]:
     check_count(len(messages), GROUP_REQUEST_ELEMENTS_MAX, "offsets")
     return {
-        TopicPartition(o.topic, o.partition): CommittedOffset(o.offset, o.leader_epoch, o.metadata)
+        TopicPartition(o.topic, o.partition): CommittedOffset(
+            o.offset, o.leader_epoch, o.metadata, topic_id=TopicId(o.topic_id)
+        )
         for o in messages
     }
 
@@ -222,6 +225,7 @@ def _write_offsets(offsets: FetchedOffsets) -> list[group_pb2.FetchedOffset]:
                 leader_epoch=committed.leader_epoch,
                 metadata=committed.metadata,
                 committed_at_ms=committed.committed_at_ms,
+                topic_id=committed.topic_id,
             )
         )
     return found
@@ -230,7 +234,9 @@ def _write_offsets(offsets: FetchedOffsets) -> list[group_pb2.FetchedOffset]:
 def _read_offsets(messages: Sequence[group_pb2.FetchedOffset]) -> FetchedOffsets:
     return {
         TopicPartition(o.topic, o.partition): (
-            None if o.offset < 0 else CommittedOffset(o.offset, o.leader_epoch, o.metadata, o.committed_at_ms)
+            None
+            if o.offset < 0
+            else CommittedOffset(o.offset, o.leader_epoch, o.metadata, o.committed_at_ms, TopicId(o.topic_id))
         )
         for o in messages
     }

@@ -28,16 +28,18 @@ from strandline.adapters.rpc.request_parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
 from strandline.config.limits import PARTITIONS_DESCRIBED_MAX
 from strandline.errors import StrandlineError
-from strandline.ids import ACKS_ALL, TopicId, TopicPartition
+from strandline.ids import ACKS_ALL, NO_EPOCH, TopicId, TopicPartition
 from strandline.ports import Listener, Method, Rpc
 from strandline.rpc import log_pb2
 from strandline.vocabulary.log import (
     DescribedReplicas,
+    EpochQuery,
     FetchAnswer,
     Fetched,
     FetchPartition,
     FetchRequest,
     LeaderWait,
+    ListedEpochEnd,
     ListedOffset,
     MetadataAnswer,
     MetadataQuery,
@@ -49,6 +51,7 @@ from strandline.vocabulary.log import (
     ReplicaProgress,
     ReplicasQuery,
 )
+from strandline.vocabulary.log_position import EpochEnd
 from strandline.vocabulary.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 
 _SERVICE: Final = "/strandline.v1.Log/"
@@ -71,6 +74,7 @@ def _encode_produce(entries: Sequence[ProduceEntry]) -> bytes:
             timeout_ms=entry.timeout_ms,
             internal=entry.internal,
             expected_offset=entry.expected_offset,
+            topic_id=entry.topic_id,
         ).SerializeToString()
         parts += nested(_ENTRIES, head, _RECORDS, entry.records)
     return b"".join(parts)
@@ -91,6 +95,7 @@ def _entry(entry: log_pb2.PartitionRecords) -> ProduceEntry:
         entry.correlation_id,
         entry.internal,
         entry.expected_offset if entry.HasField("expected_offset") else None,
+        TopicId(entry.topic_id),
     )
 
 
@@ -151,6 +156,8 @@ def _encode_fetch(request: FetchRequest) -> bytes:
             fetch_offset=wanted.offset,
             leader_epoch=wanted.leader_epoch,
             max_bytes=wanted.bytes_max,
+            topic_id=wanted.topic_id,
+            last_epoch=wanted.last_epoch,
         )
     return message.SerializeToString()
 
@@ -162,15 +169,31 @@ def _decode_fetch(data: bytes) -> FetchRequest:
         request.max_wait_ms,
         request.min_bytes,
         request.max_bytes,
-        [
-            FetchPartition(TopicPartition(p.topic, p.partition), p.fetch_offset, p.leader_epoch, p.max_bytes)
-            for p in request.partitions
-        ],
+        list(map(_wanted, request.partitions)),
+    )
+
+
+def _wanted(message: log_pb2.FetchPartition) -> FetchPartition:
+    return FetchPartition(
+        TopicPartition(message.topic, message.partition),
+        message.fetch_offset,
+        message.leader_epoch,
+        message.max_bytes,
+        TopicId(message.topic_id),
+        message.last_epoch if message.HasField("last_epoch") else NO_EPOCH,
     )
 
 
 _PARTITIONS: Final = tag(log_pb2.FetchResponse.PARTITIONS_FIELD_NUMBER)
 _FETCHED_RECORDS: Final = tag(log_pb2.FetchedPartition.RECORDS_FIELD_NUMBER)
+
+
+def _write_epoch_end(end: EpochEnd) -> log_pb2.EpochEnd:
+    return log_pb2.EpochEnd(epoch=end.epoch, end_offset=end.end_offset)
+
+
+def _read_epoch_end(message: log_pb2.EpochEnd) -> EpochEnd:
+    return EpochEnd(message.epoch, message.end_offset)
 
 
 def _encode_fetched(answer: FetchAnswer, to: Listener) -> bytes:
@@ -184,6 +207,8 @@ def _encode_fetched(answer: FetchAnswer, to: Listener) -> bytes:
             high_watermark=fetched.high_watermark,
             log_start_offset=fetched.log_start_offset,
             leader_epoch=fetched.leader_epoch,
+            topic_id=fetched.topic_id,
+            diverging=None if fetched.diverging is None else _write_epoch_end(fetched.diverging),
         ).SerializeToString()
         parts += nested(_PARTITIONS, head, _FETCHED_RECORDS, fetched.records)
     return b"".join(parts)
@@ -201,6 +226,8 @@ def _decode_fetched(data: bytes) -> FetchAnswer:
                 p.log_start_offset,
                 p.records,
                 p.leader_epoch,
+                topic_id=TopicId(p.topic_id),
+                diverging=_read_epoch_end(p.diverging) if p.HasField("diverging") else None,
             )
             for p in message.partitions
         ],
@@ -322,6 +349,19 @@ LIST_OFFSETS: Final[Call[Sequence[OffsetQuery], Sequence[ListedOffset]]] = call(
         log_pb2.ListOffsetsResponse,
         "partitions",
         many(shape(log_pb2.ListedOffset, ListedOffset, name=PARTITION, error=ERROR)),
+    ),
+)
+EPOCH_ENDS: Final[Call[Sequence[EpochQuery], Sequence[ListedEpochEnd]]] = call(
+    _SERVICE + "EpochEnds",
+    only(
+        log_pb2.EpochEndsRequest,
+        "partitions",
+        many(shape(log_pb2.EpochQuery, EpochQuery, name=PARTITION)),
+    ),
+    only(
+        log_pb2.EpochEndsResponse,
+        "partitions",
+        many(shape(log_pb2.ListedEpochEnd, ListedEpochEnd, name=PARTITION, error=ERROR)),
     ),
 )
 DESCRIBE_REPLICAS: Final[Call[Sequence[ReplicasQuery], Sequence[DescribedReplicas]]] = call(

@@ -177,8 +177,8 @@ async def test_what_a_client_owes_holds_its_next_connection_too() -> None:
         for client_id, other in zip(("x", "other", "x"), others[1:], strict=True):
             send(*other, writes(client_id))
         assert served.begun[2:] == ["Produce", "Produce"], "the third connection is one of the first client"
-        for other, _ in others:
-            other.connection_lost(None)
+        for connection, _ in others:
+            connection.connection_lost(None)
 
 
 async def test_a_fetch_gets_what_a_second_allows_and_then_nothing(tmp_path: Path) -> None:

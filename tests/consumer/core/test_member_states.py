@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from strandline.consumer.core.member_states import State, transition
-from strandline.vocabulary.states import IllegalTransition
+from strandline.states import IllegalTransition
 
 EXPECTED = {
     "unjoined": {"joining", "left"},

@@ -128,7 +128,7 @@ def timed(scenario: Scenario) -> float:
 async def each_by_itself(
     cluster: SimulatedCluster, work: Callable[[], Awaitable[None]], count: int, at_once: int
 ) -> float:
-    """The work so many times, so many of them side by side. Returns how long it took, seconds."""
+    """The work `count` times, `at_once` of them side by side. Returns how long it took, seconds."""
     clock, left = cluster.host.clock, iter(range(count))
 
     async def one_after_the_other() -> None:

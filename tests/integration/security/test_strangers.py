@@ -1,8 +1,9 @@
-"""Callers that pose as somebody else: as a member of the cluster, or as its super user."""
+"""Callers that pose as another: as a member of the cluster, or as its super user."""
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 import pytest
@@ -38,6 +39,10 @@ FOLLOWER: Final = BrokerId(2)
 TIMEOUT_S: Final = 5.0
 
 
+def has_ended(cluster: SimulatedCluster, broker: BrokerId) -> bool:
+    return not cluster._now.cluster.brokers[broker - 1].life.alive
+
+
 async def pose_as_follower(cluster: SimulatedCluster, key: bytes | None) -> StrandlineError:
     """What a caller gets that says it is the second broker and has no record: its stream's refusal."""
     transport = cluster.host.transport(lambda: key)
@@ -68,7 +73,7 @@ def test_no_stranger_follows_a_leader_of_a_cluster_without_an_authorizer(
 ) -> None:
     """A5: to reach a port is not enough. It would be sent every record, and what it says that it has would
     count as replicated. A key that is not this cluster's may be that of a member after a restore of
-    ZooKeeper, and is told to ask again; the brokers themselves follow meanwhile."""
+    ZooKeeper, and has to ask again; the brokers themselves follow meanwhile."""
     with SimulatedCluster(seed=1, brokers=2) as cluster:
 
         async def play() -> None:
@@ -128,9 +133,8 @@ def test_members_take_a_key_that_replaces_theirs_and_go_on() -> None:
             for broker in cluster._now.cluster.running.values():
                 assert broker._key.shown() == after
             for follower in (FOLLOWER, BrokerId(3)):
-                life = cluster._now.cluster.brokers[follower - 1].life
                 cluster.stop(follower)
-                await cluster.run_until(lambda life=life: not life.alive)
+                await cluster.run_until(partial(has_ended, cluster, follower))
                 cluster.start(follower)
                 await cluster.run_until(lambda: cluster.in_sync(TOPIC, 0) == [1, 2, 3])
             await cluster.create_topic("after")

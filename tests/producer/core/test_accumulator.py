@@ -25,8 +25,9 @@ from strandline.errors import (
 )
 from strandline.ids import TopicPartition
 from strandline.ports import StreamOver
-from strandline.producer.core.accumulator import (
-    Accumulator,
+from strandline.producer.core.accumulator import Accumulator
+from strandline.producer.core.batch import Batch, PartitionQueue
+from strandline.producer.core.effects import (
     Acknowledged,
     DelaySend,
     DoubtLeader,
@@ -35,7 +36,6 @@ from strandline.producer.core.accumulator import (
     Renew,
     Send,
 )
-from strandline.producer.core.batch import Batch, PartitionQueue
 from strandline.records import pack_values, split
 from strandline.vocabulary.log import ProducerIdentity
 

@@ -23,16 +23,9 @@ from strandline.errors import (
     UnexpectedOffset,
 )
 from strandline.ids import TopicPartition
-from strandline.producer.core.accumulator import (
-    Accumulator,
-    Acknowledged,
-    DelaySend,
-    Effect,
-    Failed,
-    Renew,
-    Send,
-)
+from strandline.producer.core.accumulator import Accumulator
 from strandline.producer.core.batch import Batch
+from strandline.producer.core.effects import Acknowledged, DelaySend, Divide, Effect, Failed, Renew, Send
 from strandline.records import HEADER_BYTES, decode, pack_values, split
 from strandline.vocabulary.log import ProducerIdentity
 
@@ -95,6 +88,8 @@ class Delivery(RuleBasedStateMachine):
                     self.core.ready(queue)
                 case DelaySend():
                     self.pauses.append(effect)
+                case Divide(batch, error):
+                    self.carry_out(self.core.indivisible(batch, error))
                 case Renew():
                     assert not self.renewing, "one new producer id at a time"
                     self.renewing = True

@@ -35,7 +35,7 @@ from strandline.errors import (
 )
 from strandline.ids import TopicPartition
 from strandline.security.principal import Principal
-from strandline.vocabulary.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup
+from strandline.vocabulary.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup, LeftMember
 
 
 def next_generation(generation: int) -> int:
@@ -73,6 +73,8 @@ class Group(Generic[Token]):
         "empty_since_ms",
         "generation",
         "leader",
+        "leave_write",
+        "leaves",
         "members",
         "name",
         "offsets",
@@ -105,6 +107,10 @@ class Group(Generic[Token]):
         self.barrier: Barrier | None = None  # only in PreparingRebalance
         self.start_write: int | None = None  # the write of the last generation's start, while in flight
         self.assign_write: int | None = None  # the write of this generation's assignment, while in flight
+        self.leaves: list[
+            tuple[Token, tuple[LeftMember, ...]]
+        ] = []  # calls whose members have left, and that the log does not know of yet, with their answers
+        self.leave_write: int | None = None  # the write that says so of earlier ones, while in flight
         self.recovered = False  # its generation began elsewhere and has no assignment yet
         self.announced = False  # the start of this generation was published, its end was not
         self.reason = ""
@@ -140,7 +146,8 @@ class Group(Generic[Token]):
         self.unsynced.clear()
         self._supported.clear()
         self._joining = self._stored_bytes = 0
-        self.barrier = self.start_write = self.assign_write = None
+        self.barrier = self.start_write = self.assign_write = self.leave_write = None
+        self.leaves.clear()
         self.recovered = self.announced = False
         self.leader = self.protocol = self.caused_by = ""
         self.reason = reason
@@ -359,13 +366,21 @@ class Group(Generic[Token]):
             self.caused_by,
         )
 
-    def record(self, assignments: dict[str, bytes], now_ms: int) -> tuple[bytes, bytes]:
-        """The group's record for the log, with these assignments."""
+    @property
+    def logged(self) -> bool:
+        """True if the log may hold members of this group."""
+        return self.generation > 0 and bool(self.protocol)
+
+    def record(
+        self, assignments: dict[str, bytes], now_ms: int, *, gathers: bool = False
+    ) -> tuple[bytes, bytes]:
+        """The group's record for the log, with these assignments. `gathers`: its members gather for a new
+        generation. The record has no leader then, so that a coordinator that loads it has them gather."""
         value = GroupValue(
             self.protocol_type,
             self.generation,
             self.protocol or None,
-            self.leader or None,
+            None if gathers else self.leader or None,
             now_ms,
             tuple(m.stored(self.protocol, assignments.get(m.member, b"")) for m in self.members.values()),
         )

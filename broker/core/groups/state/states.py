@@ -15,7 +15,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from strandline.vocabulary import states
+from strandline import states
 
 
 class GroupState(Enum):

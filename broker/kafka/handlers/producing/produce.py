@@ -109,9 +109,7 @@ class ProduceApi:
     def _outcomes(
         self, request: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]
     ) -> _Outcomes:
-        return _Outcomes(
-            request, call, self._handlers.log_start, self._hints, self._firsts, self._clock, done
-        )
+        return _Outcomes(request, call, self._hints, self._firsts, self._clock, done)
 
     def _append(
         self,
@@ -123,13 +121,11 @@ class ProduceApi:
         *,
         sure: bool,
     ) -> None:
-        entry = ProduceEntry(
-            TopicPartition(topic, found.partition),
-            bytes(found.records or b""),
-            request.acks,
-            request.timeout_ms,
-        )
-        note = partial(outcomes.note, position, Sequenced.of(entry.records))
+        name, records = TopicPartition(topic, found.partition), bytes(found.records or b"")
+        batch = Sequenced.of(records)
+        behind = self._firsts.precede(name, batch, self._clock.monotonic())
+        entry = ProduceEntry(name, records, request.acks, request.timeout_ms, any_first_sequence=not behind)
+        note = partial(outcomes.note, position, batch)
         self._log.produce(entry, note, outcomes.call.caller, sure=sure)
 
 
@@ -140,7 +136,6 @@ class _Outcomes:
         self,
         request: ProduceRequest,
         call: Call,
-        log_start: Callable[[TopicPartition], int],
         hints: LeaderHints,
         firsts: RefusedFirsts,
         clock: Clock,
@@ -149,7 +144,6 @@ class _Outcomes:
         self._names = _names(request)
         self._found: list[ProducedPartition | None] = [None] * len(self._names)
         self.call = call
-        self._log_start = log_start
         self._hints = hints
         self._firsts = firsts
         self._clock = clock
@@ -160,25 +154,25 @@ class _Outcomes:
     def note(self, position: int, batch: Sequenced | None, outcome: ProduceOutcome) -> None:
         name = self._names[position]
         if isinstance(outcome, StrandlineError):
-            outcome = self._behind_a_first(name, batch, outcome)
-            # Java's producer repeats the same batch, and takes no new epoch, until it learns the log's start.
-            start = self._log_start(name) if isinstance(outcome, UnknownProducerId) else -1
+            outcome = self._noted(name, batch, outcome)
             code = produce_code(outcome, self.call.version)
             leader = self._leader(name, code)
             wrong = outcome.records if isinstance(outcome, InvalidRecord) else ()
-            found = ProducedPartition(name.partition, code, -1, start, outcome.message, leader, wrong)
+            found = ProducedPartition(name.partition, code, -1, -1, outcome.message, leader, wrong)
         else:
             found = ProducedPartition(name.partition, 0, outcome.base_offset, outcome.log_start_offset)
         self._found[position] = found
         self.close()
 
-    def _behind_a_first(
+    def _noted(
         self, name: TopicPartition, batch: Sequenced | None, error: StrandlineError
     ) -> StrandlineError:
-        now_s = self._clock.monotonic()
-        self._firsts.note(name, batch, error, now_s)
-        if isinstance(error, UnknownProducerId) and self._firsts.precede(name, batch, now_s):
-            return OutOfOrderSequence(f"{error.message}: its first batch was refused, and has to come again")
+        """The error as the client sees it: a producer that is refused as unknown has to repeat a batch."""
+        self._firsts.note(name, batch, error, self._clock.monotonic())
+        if isinstance(error, UnknownProducerId):
+            return OutOfOrderSequence(
+                f"{error.message}: a batch before it was refused, and has to come first"
+            )
         return error
 
     def _leader(self, name: TopicPartition, code: int) -> CurrentLeader | None:

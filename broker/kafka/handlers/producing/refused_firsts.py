@@ -1,10 +1,11 @@
-"""Remembers producers that were refused their first batch of a partition, and will send it again."""
+"""Remembers producers that were refused a batch of a partition, and will send it again."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
+from strandline.broker.core.replication.producer_state import precedes
 from strandline.errors import Outcome, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import BatchHeader
@@ -34,33 +35,40 @@ class Sequenced(NamedTuple):
         return cls(header.producer_id, header.producer_epoch, header.base_sequence)
 
 
+class _Refused(NamedTuple):
+    base_sequence: int
+    at_s: float
+
+
 class RefusedFirsts:
     """For all connections of one broker. Times are monotonic seconds.
 
-    A leader may refuse the first batch of a producer, and be ready when the second one arrives, which was on
-    its way already. The log has no record of this producer, as if the broker had forgotten it. librdkafka
-    ends for good if a batch that it repeats is of an unknown producer; if the batch is out of order, it sends
-    both again.
+    A partition that does not know a producer takes a batch of any sequence from it (KIP-360). But a leader
+    may refuse the producer's first batch there, and be ready when the next one arrives, which was on its way
+    already. If it took that one, the first would come too late, and be lost as a duplicate. Such a batch is
+    out of order: clients send both again.
     """
 
     def __init__(self) -> None:
-        self._at_s: OrderedDict[tuple[TopicPartition, int, int], float] = OrderedDict()
+        self._refused: OrderedDict[tuple[TopicPartition, int, int], _Refused] = OrderedDict()
 
     def note(
         self, name: TopicPartition, batch: Sequenced | None, error: StrandlineError, now_s: float
     ) -> None:
         """A batch got this error."""
-        if batch is None or batch.base_sequence != 0 or error.outcome is Outcome.FATAL:
+        if batch is None or error.outcome is Outcome.FATAL or self.precede(name, batch, now_s):
             return
         key = (name, batch.producer_id, batch.epoch)
-        self._at_s[key] = now_s
-        self._at_s.move_to_end(key)
-        if len(self._at_s) > REFUSED_MAX:
-            self._at_s.popitem(last=False)
+        self._refused[key] = _Refused(batch.base_sequence, now_s)
+        self._refused.move_to_end(key)
+        if len(self._refused) > REFUSED_MAX:
+            self._refused.popitem(last=False)
 
     def precede(self, name: TopicPartition, batch: Sequenced | None, now_s: float) -> bool:
-        """Whether the producer of this batch still has to repeat its first one."""
+        """Whether a batch before this one was refused, and has to come again."""
         if batch is None:
             return False
-        at_s = self._at_s.get((name, batch.producer_id, batch.epoch))
-        return at_s is not None and now_s - at_s <= REMEMBERED_S
+        refused = self._refused.get((name, batch.producer_id, batch.epoch))
+        if refused is None or now_s - refused.at_s > REMEMBERED_S:
+            return False
+        return precedes(refused.base_sequence, batch.base_sequence)

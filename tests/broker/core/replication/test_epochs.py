@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from strandline.broker.core.replication.epochs import UNDEFINED, EpochCache, EpochEntry
+from strandline.broker.core.replication.epochs import EpochCache, EpochEntry
+from strandline.vocabulary.log_position import UNDEFINED
 
 
 def cache(*entries: tuple[int, int]) -> EpochCache:

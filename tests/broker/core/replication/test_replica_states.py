@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from strandline.broker.core.replication.replica_states import LEGAL, ReplicaState, transition
-from strandline.vocabulary.states import IllegalTransition
+from strandline.states import IllegalTransition
 
 EXPECTED = {
     "absent": {"starting"},

@@ -24,9 +24,9 @@ from strandline.broker.core.state_changes.queue import (
     transition,
 )
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
+from strandline.states import IllegalTransition
 from strandline.vocabulary.coalescing import superseded
 from strandline.vocabulary.state_changes import ANY_LIFE, Command, End, RequestState, StateChange
-from strandline.vocabulary.states import IllegalTransition
 
 START, DELETE = Command.START_REPLICA, Command.DELETE_REPLICA
 LIFE = BrokerEpoch(50)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.producing.produce import ProduceApi
 from strandline.broker.kafka.wire.header import RequestHeader
@@ -51,21 +53,30 @@ async def test_a_producer_learns_which_records_lack_a_key(tmp_path: Path) -> Non
     assert (found.error, found.wrong) == (ErrorCode.INVALID_RECORD, (1, 3))
 
 
-async def test_a_forgotten_producer_learns_where_the_log_starts(tmp_path: Path) -> None:
-    """Java's producer repeats its batch until it knows, and takes a new epoch only then."""
+async def test_a_producer_that_the_log_does_not_know_goes_on_with_any_sequence(tmp_path: Path) -> None:
+    """KIP-360: its topic was made anew, or its records are gone. From there on its sequences have no gap."""
     answers: list[ProduceAnswer] = []
     async with seated(tmp_path) as seat:
         seat.lead(5)
-        assert api_of(seat).begin(request(batch("x", producer=(7, 3))), CALL, answers.append)
-    ((found,),) = [topic.partitions for topic in answers[0].topics]
-    assert (found.error, found.base_offset) == (ErrorCode.UNKNOWN_PRODUCER_ID, -1)
-    assert found.log_start_offset == 0
+        alone = led_by(ME, ME, epoch=6)
+        seat.manager.lead(seat.replica, alone, seat.write(alone))
+        leadership = seat.replica.leadership
+        assert leadership is not None
+        leadership.core.assign(seat.replica.assignment, 1, CLOCK.monotonic())
+        api = api_of(seat)
+        first, second, later = (request(batch("x", producer=(7, sequence))) for sequence in (57, 58, 60))
+        for each in (first, second, first, later):
+            assert api.begin(each, CALL, answers.append)
+    found = [each for answer in answers for topic in answer.topics for each in topic.partitions]
+    assert [each.error for each in found] == [0, 0, 0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    assert [each.base_offset for each in found] == [0, 1, 0, -1]
 
 
-async def test_a_batch_behind_a_first_one_that_was_refused_is_out_of_order(tmp_path: Path) -> None:
-    """CORRECTNESS K2: librdkafka cannot go on if the second batch, sent again, finds its producer unknown."""
+@pytest.mark.parametrize("began", [0, 57])
+async def test_a_batch_behind_one_that_was_refused_is_out_of_order(tmp_path: Path, began: int) -> None:
+    """CORRECTNESS K2: if it were taken, the refused batch would be lost as a duplicate of what is older."""
     answers: list[ProduceAnswer] = []
-    first, second = (request(batch("x", producer=(7, sequence))) for sequence in (0, 1))
+    first, second = (request(batch("x", producer=(7, sequence))) for sequence in (began, began + 1))
     stranger = request(batch("x", producer=(8, 1)))
     async with seated(tmp_path) as seat:
         seat.lead(5)
@@ -82,7 +93,7 @@ async def test_a_batch_behind_a_first_one_that_was_refused_is_out_of_order(tmp_p
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
+        0,
         0,
         0,
     ]

@@ -1,7 +1,8 @@
-"""Which producers have to repeat their first batch."""
+"""Which producers have to repeat a batch."""
 
 from __future__ import annotations
 
+from strandline.broker.core.replication.producer_state import SEQUENCES
 from strandline.broker.kafka.handlers.producing.refused_firsts import (
     REFUSED_MAX,
     REMEMBERED_S,
@@ -28,13 +29,22 @@ def test_a_producer_is_known_by_its_partition_id_and_epoch_for_some_time() -> No
     assert not firsts.precede(TopicPartition("t", 1), SECOND, 10.0)
 
 
-def test_a_batch_counts_that_is_a_first_one_and_will_be_sent_again() -> None:
+def test_a_batch_counts_that_will_be_sent_again() -> None:
     firsts = RefusedFirsts()
-    firsts.note(PLACE, SECOND, REFUSAL, 0.0)
     firsts.note(PLACE, None, REFUSAL, 0.0)
     firsts.note(PLACE, FIRST, CorruptMessage("no batch"), 0.0)
     assert not firsts.precede(PLACE, SECOND, 0.0)
     firsts.note(PLACE, FIRST, OutcomeUnknown("the leadership ended"), 0.0)
+    assert firsts.precede(PLACE, SECOND, 0.0)
+
+
+def test_the_earliest_refused_batch_comes_first() -> None:
+    """A producer has several batches in flight, and the circle of sequences has no beginning."""
+    firsts, last = RefusedFirsts(), Sequenced(7, 0, SEQUENCES - 1)
+    for refused in (last, FIRST, SECOND):
+        firsts.note(PLACE, refused, REFUSAL, 0.0)
+    assert not firsts.precede(PLACE, last, 0.0)
+    assert firsts.precede(PLACE, FIRST, 0.0)
     assert firsts.precede(PLACE, SECOND, 0.0)
 
 

@@ -24,7 +24,7 @@ from strandline.errors import (
     OffsetMetadataTooLarge,
     StrandlineError,
 )
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.ports import Listener
 from strandline.rpc import group_pb2
 from strandline.vocabulary.groups import (
@@ -70,6 +70,8 @@ RPCS: dict[str, Call[Any, Any]] = {
     "delete": rpcs.DELETE_GROUP,
 }
 
+COMMITTED = CommittedOffset(5, 2, "x", topic_id=TopicId("id"))
+
 REQUESTS: list[tuple[str, Any]] = [
     ("find", "g"),
     (
@@ -87,7 +89,7 @@ REQUESTS: list[tuple[str, Any]] = [
     ("leave", LeaveGroup("g", (LeavingMember("m", None, "done"), LeavingMember("", "i")))),
     (
         "commit",
-        OffsetCommit("g", "m", 3, {FIRST: CommittedOffset(5, 2, "x"), SECOND: CommittedOffset(0)}, "i"),
+        OffsetCommit("g", "m", 3, {FIRST: COMMITTED, SECOND: CommittedOffset(0)}, "i"),
     ),
     ("fetch", OffsetFetch("g")),
     ("fetch", OffsetFetch("g", (FIRST, SECOND))),
@@ -128,7 +130,7 @@ ANSWERS: list[tuple[str, Any]] = [
     ("heartbeat", None),
     ("leave", (LeftMember("m"), LeftMember("n"))),
     ("commit", {FIRST: None, SECOND: None}),
-    ("fetch", {FIRST: CommittedOffset(5, 2, "x", 99), SECOND: None}),
+    ("fetch", {FIRST: CommittedOffset(5, 2, "x", 99, TopicId("id")), SECOND: None}),
     ("report", None),
     ("report tasks", None),
     ("list", (ListedGroup("g", "consumer", "Stable"),)),

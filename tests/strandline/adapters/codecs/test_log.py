@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from strandline.adapters.codecs.log import (
     DESCRIBE_REPLICAS,
+    EPOCH_ENDS,
     FETCH,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
@@ -22,17 +23,19 @@ from strandline.adapters.codecs.messages import Call
 from strandline.adapters.rpc.wire_errors import error_to_wire
 from strandline.config.limits import PARTITIONS_DESCRIBED_MAX
 from strandline.errors import InvalidRequest, LeaderHint, NotLeaderOrFollower, UnknownTopicOrPartition
-from strandline.ids import ACKS_ALL, TopicId, TopicPartition
+from strandline.ids import ACKS_ALL, NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.ports import Listener
 from strandline.rpc import log_pb2
 from strandline.vocabulary.log import (
     LATEST,
     DescribedReplicas,
+    EpochQuery,
     FetchAnswer,
     Fetched,
     FetchPartition,
     FetchRequest,
     LeaderWait,
+    ListedEpochEnd,
     ListedOffset,
     MetadataAnswer,
     MetadataQuery,
@@ -43,6 +46,7 @@ from strandline.vocabulary.log import (
     ReplicaProgress,
     ReplicasQuery,
 )
+from strandline.vocabulary.log_position import EpochEnd
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 NAME = TopicPartition("orders", 7)
@@ -56,6 +60,7 @@ entries = st.builds(
     st.integers(0, 2**64 - 1),
     internal=st.just(False),
     expected_offset=st.none(),
+    topic_id=st.sampled_from([NO_TOPIC_ID, TopicId("0" * 31 + "7")]),
 )
 
 
@@ -70,8 +75,9 @@ def test_a_produce_request_is_read_as_it_was_meant(given_entries: list[ProduceEn
             acks=entry.acks,
             timeout_ms=entry.timeout_ms,
             records=entry.records,
+            topic_id=entry.topic_id,
         )
-    assert PRODUCE.encode(given_entries) == wanted.SerializeToString()
+    assert log_pb2.ProduceRequest.FromString(PRODUCE.encode(given_entries)) == wanted
     decoded = SERVED_PRODUCE.decode(PRODUCE.encode(given_entries))
     assert list(decoded.entries) == given_entries
     alone = [each.name for each in given_entries if each.acks != ACKS_ALL]
@@ -107,13 +113,33 @@ CLUSTER = ClusterMetadata(
 EXCHANGES: list[tuple[Call[Any, Any], Any, Any]] = [
     (
         FETCH,
-        FetchRequest(9, 500, 1, 1_000, [FetchPartition(NAME, 7, 5, 100)]),
-        FetchAnswer(9, [Fetched(NAME, None, 8, 1, b"records", 5)]),
+        FetchRequest(
+            9,
+            500,
+            1,
+            1_000,
+            [
+                FetchPartition(NAME, 7, 5, 100, TopicId("id"), 4),
+                FetchPartition(NAME, 7, 5, 100, last_epoch=0),
+            ],
+        ),
+        FetchAnswer(
+            9,
+            [
+                Fetched(NAME, None, 8, 1, b"records", 5, topic_id=TopicId("id")),
+                Fetched(NAME, None, 8, 1, b"", 5, diverging=EpochEnd(4, 6)),
+            ],
+        ),
     ),
     (
         LIST_OFFSETS,
-        (OffsetQuery(NAME, LATEST),),
-        (ListedOffset(NAME, None, 1, 2, 3, 4, 5, 6),),
+        (OffsetQuery(NAME, LATEST, TopicId("id")),),
+        (ListedOffset(NAME, None, 1, 2, 3, 4, 5, 6, TopicId("id")),),
+    ),
+    (
+        EPOCH_ENDS,
+        (EpochQuery(NAME, 4, 5, TopicId("id")),),
+        (ListedEpochEnd(NAME, None, 4, 6, TopicId("id")),),
     ),
     (
         METADATA,
@@ -176,3 +202,11 @@ def test_a_request_describes_a_bounded_number_of_partitions() -> None:
     assert len(DESCRIBE_REPLICAS.served.decode(DESCRIBE_REPLICAS.encode(asked[1:]))) == len(asked) - 1
     with pytest.raises(InvalidRequest, match="1001 partitions"):
         DESCRIBE_REPLICAS.served.decode(DESCRIBE_REPLICAS.encode(asked))
+
+
+def test_a_client_that_names_no_epoch_has_none() -> None:
+    """A client of an earlier version leaves the field out; epoch 0 is an epoch."""
+    request = log_pb2.FetchRequest()
+    request.partitions.add(topic="t", fetch_offset=7, leader_epoch=5, max_bytes=100)
+    (wanted,) = FETCH.served.decode(request.SerializeToString()).partitions
+    assert (wanted.topic_id, wanted.last_epoch) == (NO_TOPIC_ID, NO_EPOCH)

@@ -21,7 +21,7 @@ from strandline.adapters.system.fail_fast import DEFECT_STATUS, defect_in, defec
 from strandline.errors import InvalidRequest, StorageFailed
 from strandline.ports import Caller, Listener, Reply, Rpc, ServedStream
 from strandline.rpc import log_pb2
-from strandline.vocabulary.states import IllegalTransition
+from strandline.states import IllegalTransition
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from strandline.broker.core.groups.state.states import GroupState, transition
-from strandline.vocabulary.states import IllegalTransition
+from strandline.states import IllegalTransition
 
 EXPECTED = {
     "Empty": {"PreparingRebalance", "Dead"},
