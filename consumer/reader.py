@@ -58,7 +58,10 @@ class Reader:
         committed: CommittedLookup | None,
         settings: ConsumerSettings,
         clock: Clock,
+        follows_topics: bool = True,
     ) -> None:
+        """`follows_topics`: goes on with a topic that was made anew, or whose log was cut. Without it the
+        caller finds out itself what it reads."""
         self._cluster = cluster
         self._scope = scope
         self._wakeups = wakeups
@@ -67,8 +70,11 @@ class Reader:
         self.measures = ConsumerMeasures(clock)
         """What this consumer measures; its other parts add to it."""
         self.positions: Positions[FetchedBatch] = Positions(
-            partition_bytes=settings.partition_fetch_bytes, buffer_bytes=settings.buffer_bytes
+            partition_bytes=settings.partition_fetch_bytes,
+            buffer_bytes=settings.buffer_bytes,
+            names_log=follows_topics,
         )
+        self._follows_topics = follows_topics
         self.finder = PositionFinder(
             cluster=cluster,
             positions=self.positions,
@@ -86,7 +92,8 @@ class Reader:
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._cluster.on_topic(self._topic_learned)
+        if self._follows_topics:
+            self._cluster.on_topic(self._topic_learned)
         self._cluster.on_change(self._leader_changed)
 
     # --- what is read ------------------------------------------------------------------------

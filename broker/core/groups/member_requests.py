@@ -95,7 +95,7 @@ class MemberRequests(Generic[Token]):
             )
         group.check_room(self._new(request, new_member_id, host).stored_bytes)
         if len(group.members) + len(group.pending) >= most:
-            # Ids cost their callers nothing: unused ones keep no other caller out.
+            # Ids cost their callers nothing: those with which no member joins keep no other caller out.
             self.forget_pending(group, first_of_most(group.pending, PendingMember(self._turn.by, host)))
 
     def _check_agrees(self, group: Group[Token], request: JoinGroup, member: str) -> None:

@@ -143,7 +143,9 @@ class FetchPlan:
 class Positions(Generic[BatchT]):
     """All assigned partitions. The order of the dictionary is the order of their turns."""
 
-    def __init__(self, *, partition_bytes: int, buffer_bytes: int) -> None:
+    def __init__(self, *, partition_bytes: int, buffer_bytes: int, names_log: bool = True) -> None:
+        """`names_log`: fetches say which log their offsets belong to. Else the caller finds out itself."""
+        self._names_log = names_log
         self._partition_bytes = partition_bytes
         self._buffer_bytes = buffer_bytes
         self._positions: dict[TopicPartition, Position[BatchT]] = {}
@@ -336,8 +338,7 @@ class Positions(Generic[BatchT]):
                 state.fetch_offset,
                 state.leader_epoch,
                 self._partition_bytes,
-                state.topic_id,
-                state.at(state.fetch_offset).leader_epoch,
+                *(state.at(state.fetch_offset)[1:] if self._names_log else ()),
             )
             for state in due
         )

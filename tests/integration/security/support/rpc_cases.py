@@ -58,6 +58,7 @@ from strandline.vocabulary.groups import (
 )
 from strandline.vocabulary.log import (
     LATEST,
+    EpochQuery,
     FetchPartition,
     FetchRequest,
     MetadataQuery,
@@ -79,6 +80,7 @@ STREAMS: Final = (
 
 CALLS: Final = (
     Case(log.LIST_OFFSETS, [OffsetQuery(NAME, LATEST)], (DESCRIBE_TOPIC,)),
+    Case(log.EPOCH_ENDS, [EpochQuery(NAME, 0)], (DESCRIBE_TOPIC,)),
     Case(log.DESCRIBE_REPLICAS, [ReplicasQuery(NAME)], (DESCRIBE_TOPIC,)),
     Case(log.METADATA, MetadataQuery([TOPIC], include_config=False), (DESCRIBE_TOPIC,)),
     Case(
