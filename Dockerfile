@@ -1,6 +1,7 @@
 # Two images from one file: `strandline` (a broker or a controller, depending on its command, and the command line)
 # and `zookeeper`. Any builder works, the classic one included.
 
+# By digest, what is built is what was looked at: --build-arg PYTHON=python:3.11-slim-bookworm@sha256:...
 ARG PYTHON=python:3.11-slim-bookworm
 
 # --- strandline ----------------------------------------------------------------------------------
@@ -29,8 +30,7 @@ RUN pip="python -m pip --python /opt/strandline/bin/python" \
 FROM ${PYTHON} AS strandline
 RUN groupadd --gid 10001 strandline \
  && useradd --uid 10001 --gid strandline --no-create-home --home-dir /var/lib/strandline strandline \
- && install --directory --owner strandline --group strandline /var/lib/strandline/data \
-      /var/lib/strandline/tls
+ && install --directory --owner strandline --group strandline /var/lib/strandline/data
 COPY --from=strandline-packages /opt/strandline /opt/strandline
 COPY docker/healthy.py docker/certificates.sh /opt/strandline/
 # The two limits halve the cost of large messages under glibc (docs/run/operations.md).

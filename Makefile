@@ -8,7 +8,6 @@ SHELL := /bin/bash
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/ready
-UV_VERSION := 0.13.8
 # Brokers start from bytecode, even if the environment forbids it: tests start hundreds of them.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -113,7 +112,7 @@ format: setup  ## Format the code, and fix what ruff can fix.
 
 .PHONY: lock
 lock: setup  ## Make the lock files anew; add ARGS=--upgrade to take newer versions.
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r checks/uv.lock
 	@$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --group dev --extra local --extra streams --extra spark --extra security --extra oauth --extra opentelemetry --extra console --custom-compile-command 'make lock' $(ARGS) pyproject.toml -o requirements.lock
 	@# The images' locks: the same versions, and only the packages that the images need.
@@ -121,6 +120,10 @@ lock: setup  ## Make the lock files anew; add ARGS=--upgrade to take newer versi
 	  --custom-compile-command 'make lock' --constraints requirements.lock "$$@"; }; \
 	  echo setuptools | pin --extra security --extra oauth --extra console pyproject.toml - -o docker/strandline.lock; \
 	  printf 'pyspark\njdk4py\n' | pin --no-deps - -o docker/zookeeper.lock
+	@# uv itself. Another version: ARGS=--upgrade-package=uv==...
+	@sed --quiet 's/^\(uv==[^ ]*\) .*/\1/p' checks/uv.lock | $(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' - -o checks/uv.lock.new
+	@mv checks/uv.lock.new checks/uv.lock
 
 .PHONY: clean
 clean:  ## Remove the environment and the tools' caches.

@@ -1,27 +1,47 @@
 #!/bin/sh
-# Makes what a secure cluster needs, in the folder $1: an authority and the cluster's identity for ZooKeeper, once;
-# a certificate for each member and for the admin, anew each time, so that it renews them too. Further arguments
-# are the names of members.
+# Makes what a secure cluster needs: an authority and the cluster's identity for ZooKeeper, once; a certificate for the
+# admin and for each member that the arguments name, anew each time, so that it renews them too. The authority's key
+# stays in a folder of its own. Each member has a folder with its files, for the user of the image.
 set -eu
 umask 077
-cd "$1"
-shift
+home=${STRANDLINE_FILES:-/var/lib/strandline}
+owner=${STRANDLINE_OWNER:-10001:10001}
+cd "$home/authority"
 
 [ -e ca.pem ] || strandline security ca create .
-for member in "$@"; do
-    strandline security ca issue . "$member" --host "$member" --host localhost --host 127.0.0.1 \
-        --host "${STRANDLINE_EXTERNAL_HOST:-localhost}"
-done
-strandline security ca issue . admin
-
 if [ ! -e zookeeper-auth ]; then
     python -c 'import secrets; print("strandline:" + secrets.token_urlsafe(32))' > zookeeper-auth.new
     mv zookeeper-auth.new zookeeper-auth
 fi
 
-cat > client.toml <<END
+# Puts a file in place at once, for the member alone: give NAME SOURCE TARGET.
+give() {
+    cp "$2" "$home/members/$1/$3.new"
+    chown "$owner" "$home/members/$1/$3.new"
+    mv "$home/members/$1/$3.new" "$home/members/$1/$3"
+}
+
+for member in "$@" admin; do
+    if [ "$member" = admin ]; then
+        strandline security ca issue . admin
+        folder=/var/lib/strandline/admin
+    else
+        strandline security ca issue . "$member" --host "$member" --host localhost --host 127.0.0.1 \
+            --host "${STRANDLINE_EXTERNAL_HOST:-localhost}"
+        folder=/var/lib/strandline/tls
+    fi
+    chmod 755 "$home/members/$member"
+    cat > client.toml <<END
 security_protocol = "SSL"
-ssl_cafile = "$PWD/ca.pem"
-ssl_certfile = "$PWD/admin.pem"
-ssl_keyfile = "$PWD/admin.key"
+ssl_cafile = "$folder/ca.pem"
+ssl_certfile = "$folder/member.pem"
+ssl_keyfile = "$folder/member.key"
 END
+    give "$member" ca.pem ca.pem
+    give "$member" "$member.key" member.key
+    give "$member" "$member.pem" member.pem
+    give "$member" client.toml client.toml
+    case "$member" in
+        broker-*|controller-*) give "$member" zookeeper-auth zookeeper-auth ;;
+    esac
+done

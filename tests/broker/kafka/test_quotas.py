@@ -156,7 +156,7 @@ async def test_a_client_pays_for_the_time_of_its_requests() -> None:
 
 
 async def test_what_a_client_owes_holds_its_next_connection_too() -> None:
-    """Time of the broker, and bytes that it wrote; members of groups go on, and so does another client id."""
+    """A20: time of the broker, and bytes. Members of groups go on, and so does another client id."""
     clock = HandClock()
 
     def worked() -> None:

@@ -63,7 +63,7 @@ PREFIXED, GROUP, USER = PatternType.PREFIXED, ResourceType.GROUP, ResourceType.U
 async def test_an_acl_that_could_cover_nothing_is_refused_by_itself(
     active: Activate, unfit: AclBinding, why: str
 ) -> None:
-    """A4: it would look like a right, or a denial. The others of its request are created."""
+    """A19: it would look like a right, or a denial. The others of its request are created."""
     async with active([], **SECURE) as (_, controller, _):
         refused, done = await controller.admin.create_acls([unfit, acl("tides")])
         assert isinstance(refused.error, InvalidRequest) and done.error is None
@@ -72,7 +72,7 @@ async def test_an_acl_that_could_cover_nothing_is_refused_by_itself(
 
 
 async def test_an_acl_may_be_about_what_is_not_there_yet(active: Activate) -> None:
-    """A4"""
+    """A19"""
     wanted = [acl("*"), acl(".", pattern_type=PREFIXED), acl("x" * 249, pattern_type=PREFIXED)]
     wanted += [acl("*", of=GROUP), acl("a/b *", of=GROUP), acl("*x", of=GROUP, pattern_type=PREFIXED)]
     wanted += [acl("kafka-cluster", Operation.ALTER, of=ResourceType.CLUSTER)]

@@ -209,7 +209,7 @@ async def reading_anew(cluster: SimulatedCluster) -> float:
     ids=["a stream", "streams side by side", "a connection", "connections side by side", "reading streams"],
 )
 def test_a_client_that_begins_anew_for_each_batch_keeps_to_its_quota(scenario: Scenario) -> None:
-    """What it owes is asked before the first message of a stream or a connection too."""
+    """A20: what it owes is asked before the first message of a stream or a connection too."""
     taken_s = timed(scenario)
     assert taken_s >= 0.85 * (SECONDS - 1)
 

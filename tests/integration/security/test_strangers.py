@@ -149,7 +149,7 @@ CREDENTIAL: Final = make_credential(SCRAM_SHA_512, "wonderland", b"0123456789abc
 
 
 def test_only_a_super_user_sets_the_password_of_one() -> None:
-    """A11: over both protocols. ALTER on the cluster is enough to set any other user's, and to delete any."""
+    """A18: over both protocols. ALTER on the cluster is enough to set any other user's, and to delete any."""
     with secure_cluster() as cluster:
 
         async def play() -> None:
@@ -176,7 +176,7 @@ def test_only_a_super_user_sets_the_password_of_one() -> None:
 
 
 def test_no_user_is_called_as_callers_without_a_name_are() -> None:
-    """A11: such a user would be the one that all of them are."""
+    """A18: such a user would be the one that all of them are."""
     with pytest.raises(InvalidRequest, match="'ANONYMOUS': it means callers without a name"):
         UserChange("ANONYMOUS", SCRAM_SHA_512, CREDENTIAL)
     UserChange("ANONYMOUS", SCRAM_SHA_512)  # one that an earlier version has set can be deleted

@@ -165,7 +165,7 @@ def test_a_missing_file_is_refused(tmp_path: Path, given: dict[str, Any]) -> Non
 )
 @pytest.mark.parametrize("cls", [ClientSettings, ProducerSettings])
 def test_no_error_shows_what_may_be_a_secret(cls: type[ClientSettings], given: dict[str, Any]) -> None:
-    """Also under a misspelt name: it goes to logs and to screens."""
+    """A12: also under a misspelt name, it goes to logs and to screens."""
     with pytest.raises(SettingsError) as refused:
         build(cls, given, {})
     assert "hunter2" not in refused.value.message

@@ -136,7 +136,7 @@ def test_names_that_clients_invent_do_not_fill_the_memory() -> None:
 
 @pytest.mark.parametrize("by_token", [False, True])
 def test_no_login_gives_a_name_that_means_more_than_its_user(by_token: bool) -> None:
-    """A10: neither a member's, nor that of callers without one; a super user's by a token only if it is said
+    """A18: neither a member's, nor that of callers without one; a super user's by a token only if it is said
     that the issuer can be trusted with it."""
     brokers = MemberPrincipals.parse("User:broker-{id}")
     root, alice, member = Principal("root"), Principal("alice"), Principal("broker-7")

@@ -117,7 +117,7 @@ def test_a_full_group_takes_no_new_member_and_keeps_the_others() -> None:
 
 @pytest.mark.parametrize("named", [True, False], ids=["by principal", "by address"])
 def test_ids_that_nobody_joins_with_keep_no_other_caller_out(named: bool) -> None:
-    """The oldest of the caller that has most is forgotten for a newcomer; members are never."""
+    """A20: the oldest of the caller that has most is forgotten for a newcomer; members are never."""
     stage = Stage(replace(LIMITS, group_members_max=6))
 
     def ask(caller: str, member: str, **changes: str) -> str:
