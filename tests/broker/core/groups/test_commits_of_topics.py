@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.broker.core.groups.effects import Append
+from strandline.broker.core.groups.present_topics import PresentTopics
 from strandline.broker.core.groups.records import (
     TOPIC_ID_HEADER,
     UnreadableGroupRecord,
@@ -12,7 +13,8 @@ from strandline.broker.core.groups.records import (
     encode_offset_value,
 )
 from strandline.broker.core.groups.requests import Commit
-from strandline.errors import UnknownTopicId
+from strandline.broker.core.groups.state.offsets import SeenTopics
+from strandline.errors import UnknownLeaderEpoch, UnknownTopicId
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.records import Headers
 from strandline.vocabulary.groups import NO_GENERATION, NO_MEMBER, CommittedOffset, OffsetCommit, OffsetFetch
@@ -25,7 +27,7 @@ OLD, NEW = TopicId("0" * 31 + "1"), TopicId("0" * 31 + "2")
 def committed(stage: Stage, topic_id: TopicId, present: TopicId) -> object:
     """The outcome of a commit of a client outside the group."""
     request = OffsetCommit(GROUP, NO_MEMBER, NO_GENERATION, {P0: CommittedOffset(5, topic_id=topic_id)})
-    token = stage.ask(Commit(request, topic_ids={P0.topic: present} if present else {}))
+    token = stage.ask(Commit(request, present=PresentTopics({P0.topic: present} if present else {})))
     return stage.answer(token, dict)[P0]
 
 
@@ -62,6 +64,105 @@ def test_a_commit_of_another_incarnation_is_refused_with_both_ids() -> None:
     assert OLD in refused.message and NEW in refused.message and P0.topic in refused.message
     assert fetched(stage) is None
     assert isinstance(committed(stage, TopicId("no id"), NO_TOPIC_ID), UnknownTopicId)
+
+
+def test_an_epoch_from_before_the_topic_is_of_another_one() -> None:
+    """Leader epochs are the cluster's: a client that names no id tells by it what it has read."""
+    present = PresentTopics({P0.topic: NEW}, above_epochs={P0.topic: 7}, latest_epoch=9)
+
+    def outcome(epoch: int, topic_id: TopicId = NO_TOPIC_ID) -> object:
+        stage = Stage()
+        offset = CommittedOffset(5, epoch, topic_id=topic_id)
+        token = stage.ask(
+            Commit(OffsetCommit(GROUP, NO_MEMBER, NO_GENERATION, {P0: offset}), present=present)
+        )
+        return stage.answer(token, dict)[P0]
+
+    refused = outcome(7)
+    assert isinstance(refused, UnknownTopicId)
+    assert NEW in refused.message and "epoch 7" in refused.message
+    assert outcome(8) is None
+    assert outcome(9) is None
+    assert outcome(7, NEW) is None, "the client knows better"
+    assert outcome(-1) is None
+    assert outcome(0) is None, "no leader has epoch 0: it stands for none"
+    future = outcome(10)
+    assert isinstance(future, UnknownLeaderEpoch) and "10" in future.message and "9" in future.message
+
+
+# --- topics that go ------------------------------------------------------------------------------
+
+
+def follow(stage: Stage, mark: int, **ids: TopicId | None) -> None:
+    stage.play(stage.core.follow_topics(SeenTopics(mark, ids=ids), stage.now))
+
+
+def test_offsets_of_a_topic_that_was_made_anew_go() -> None:
+    """CORRECTNESS G18: also if both happened between two readings of the names."""
+    stage = Stage()
+    committed(stage, OLD, OLD)
+    follow(stage, stage.core.mark, words=OLD)
+    assert fetched(stage)
+    follow(stage, stage.core.mark, words=NEW)
+    assert fetched(stage) is None
+    assert stage.elsewhere().committed() == {}
+
+
+def test_a_topic_that_is_gone_takes_the_offsets_that_name_it() -> None:
+    stage = Stage()
+    committed(stage, OLD, OLD)
+    follow(stage, stage.core.mark, words=None)
+    assert fetched(stage) is None
+
+
+@pytest.mark.parametrize("seen", [OLD, None])
+def test_a_fresh_commit_outlives_a_look_that_began_before_it(seen: TopicId | None) -> None:
+    """CORRECTNESS G18: the look may have found the topic as it was before it was made anew."""
+    stage = Stage()
+    committed(stage, OLD, OLD)
+    mark = stage.core.mark
+    committed(stage, NEW, NEW)
+    follow(stage, mark, words=seen)
+    stage.play(stage.core.follow_topics(SeenTopics(mark, {"words"}), stage.now))
+    found = fetched(stage)
+    assert found is not None and found.topic_id == NEW
+    assert stage.elsewhere().committed() == {P0: 5}
+
+
+def test_a_fresh_commit_outlives_the_tombstone_of_an_old_one() -> None:
+    """CORRECTNESS G18: whichever of the two writes is answered first."""
+    stage = Stage()
+    committed(stage, OLD, OLD)
+    stage.writing = False
+    follow(stage, stage.core.mark, words=NEW)
+    offset = CommittedOffset(7, topic_id=NEW)
+    request = OffsetCommit(GROUP, NO_MEMBER, NO_GENERATION, {P0: offset})
+    stage.ask(Commit(request, present=PresentTopics({P0.topic: NEW})))
+    tombstone, fresh = stage.wanted
+    stage.log.extend((*tombstone.records, *fresh.records))
+    stage.headers.extend(headers for append in stage.wanted for _, _, headers in append.each())
+    stage.play(stage.core.appended(fresh.write_id, None, stage.now))
+    stage.play(stage.core.appended(tombstone.write_id, None, stage.now))
+    found = fetched(stage)
+    assert found is not None and (found.offset, found.topic_id) == (7, NEW)
+    assert stage.elsewhere().committed() == {P0: 7}
+
+
+def test_an_offset_without_an_id_is_of_the_topic_that_is_there_first() -> None:
+    """CORRECTNESS G18: an earlier version wrote it, or ZooKeeper was away. From the first look on it is of
+    one topic, and goes with it."""
+    stage = Stage()
+    committed(stage, NO_TOPIC_ID, NO_TOPIC_ID)
+    follow(stage, stage.core.mark, words=None)
+    assert fetched(stage), "a topic that never was loses nothing"
+    follow(stage, stage.core.mark, words=OLD)
+    found = fetched(stage)
+    assert found is not None and (found.offset, found.topic_id) == (5, OLD)
+    follow(stage, stage.core.mark, words=NEW)
+    assert fetched(stage) is None
+
+
+# --- on disk -------------------------------------------------------------------------------------
 
 
 def loaded(headers: Headers) -> CommittedOffset | None:
