@@ -87,14 +87,13 @@ class OffsetKeeper(Generic[Token]):
         another member by now. Raises UnknownMemberId, FencedInstanceId, IllegalGeneration,
         RebalanceInProgress.
         """
-        outside = request.generation == NO_GENERATION and request.member == NO_MEMBER
-        if outside and request.instance is None:
-            if group.state is not GroupState.EMPTY:
-                raise UnknownMemberId(
-                    f"group {group.name} has {len(group.members)} members: only they commit, "
-                    f"others while it is empty"
-                )
-            return
+        if request.generation < 0 and group.state is GroupState.EMPTY:
+            return  # from outside the group, whatever member or instance the client calls itself
+        if request.generation == NO_GENERATION and request.member == NO_MEMBER and request.instance is None:
+            raise UnknownMemberId(
+                f"group {group.name} has {len(group.members)} members: only they commit, "
+                "others while it is empty"
+            )
         member = group.current(request.member, request.instance, request.generation, self._turn.by)
         self._turn.start(Timer(TimerKind.SESSION, group.name, member.member), member.session_timeout_ms)
         if group.state is GroupState.COMPLETING_REBALANCE:
