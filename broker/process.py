@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
@@ -103,7 +104,7 @@ class Broker:
         authenticator = Authenticator(
             settings.mechanisms,
             self._key.secret,
-            authorizer.is_member,
+            authorizer.withholds,
             token_keys(settings, host.clock),
         )
         self._logins = Logins(authenticator, host.clock, host.threads, host.new_id, self._audit)
@@ -335,6 +336,9 @@ class Broker:
                 self._sessions.leave()
                 await coordination.close()
                 self._coordination = None
+            if session.was_set_back:
+                self._sessions.set_back += 1
+                await self._let_others_notice()
 
     async def _serve(
         self, session: BrokerSession, on_serving: Callable[[], None], serving: asyncio.Event
@@ -346,6 +350,13 @@ class Broker:
             await session.run(on_serving=on_serving)
             stopping.cancel()
             raise SessionOver
+
+    async def _let_others_notice(self) -> None:
+        """Waits for a session timeout: a broker that knows the state that ZooKeeper has lost may still lead
+        by it, with in-sync replicas that ZooKeeper does not know."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.zookeeper_session_timeout_ms / 1000):
+                await self._stop.wait()
 
     async def _announce(self, serving: asyncio.Event) -> None:
         await serving.wait()

@@ -8,7 +8,9 @@ only from the logs (CORRECTNESS E10–E13).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import structlog
 
@@ -17,6 +19,7 @@ from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.system.crash_points import defect_point
 from strandline.adapters.zookeeper.security.pictures import needed_pictures, quota_picture
 from strandline.adapters.zookeeper.security.security_watch import SecurityWatch
+from strandline.adapters.zookeeper.set_back import SetBack, until_set_back
 from strandline.adapters.zookeeper.znodes import UnreadableZnode
 from strandline.broker.core.election.silence import Report
 from strandline.broker.election.balancing import Balancing
@@ -26,7 +29,7 @@ from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.membership.registration import SessionRegistration, join_cluster
 from strandline.broker.membership.silence import SilenceWatch
 from strandline.broker.membership.suspicion import Suspicion
-from strandline.broker.replicas.epoch_source import known_epoch, raise_epoch
+from strandline.broker.replicas.epoch_source import compare_epoch, known_epoch, raise_epoch
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
@@ -79,6 +82,9 @@ class BrokerSession:
         self.coordination = coordination
         self.recorder = recorder
         self.cluster_id = ""
+        self.was_set_back = False
+        """The session ended because ZooKeeper was older than what this broker had seen."""
+        self._connected_again = asyncio.Event()
         self._manager = manager
         self._settings = manager.settings
         self._clock = manager.clock
@@ -131,6 +137,7 @@ class BrokerSession:
                 broker=self._manager.me,
                 reasons=sorted({repr(e) for e in group.exceptions}),
             )
+            self.was_set_back = group.subgroup(SetBack) is not None
             if group.subgroup(UnreadableZnode) is not None:
                 await self._clock.sleep(UNREADABLE_PAUSE_S)
         finally:
@@ -143,6 +150,7 @@ class BrokerSession:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             tasks.create_task(self._until_ended())
+            tasks.create_task(self._until_set_back())
             self.cluster_id = await join_cluster(
                 self.coordination, self._manager.folder, self._manager.host.new_id
             )
@@ -155,6 +163,7 @@ class BrokerSession:
             self._manager.peers.live_changed(await self.registration.read_live())
             self.registration.live = self._manager.live
             self.coordination.on_state(self._link_changed)
+            tasks.create_task(self._compare_epochs())
             tasks.create_task(self.registration.watch(self._live_changed))
             tasks.create_task(self.registration.keep_lease())
             tasks.create_task(self._sender.run())
@@ -176,6 +185,19 @@ class BrokerSession:
     async def _until_ended(self) -> None:
         await self.coordination.wait_ended()
         raise SessionOver
+
+    async def _until_set_back(self) -> None:
+        connect = partial(self._manager.host.connect_coordination, self._settings)
+        await until_set_back(self.coordination, connect, self._clock)
+
+    async def _compare_epochs(self) -> None:
+        """Finds a ZooKeeper that was set back and has as many transactions again, so that it takes this
+        session back: the epochs that it has given out are no fewer (CORRECTNESS E21)."""
+        while True:
+            await self._connected_again.wait()
+            self._connected_again.clear()
+            with contextlib.suppress(ConnectionLost):  # there will be another connection, or none
+                await compare_epoch(self.coordination, known_epoch(self._manager.all()))
 
     # --- requests of the manager ---------------------------------------------------------------
 
@@ -254,6 +276,7 @@ class BrokerSession:
             self._manager.link_changed(state is LinkState.CONNECTED)
         if state is LinkState.CONNECTED:
             self.registration.look_again()
+            self._connected_again.set()
 
     def _live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
         before = self._manager.live
@@ -321,6 +344,7 @@ class BrokerSession:
                 self._receiver.look_again()
                 self._notices.look_again()
                 self._security.look_again()
+                await self._key.read(self.coordination)
                 if rounds % FULL_RECONCILE_EVERY == 0:
                     await self._compare()
                     await self._security.compare()

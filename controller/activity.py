@@ -12,7 +12,9 @@ watch at all, but one on the folder of notices if its ports have logins.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -23,6 +25,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.adapters.zookeeper.security.pictures import user_picture
 from strandline.adapters.zookeeper.security.security_watch import SecurityWatch
+from strandline.adapters.zookeeper.set_back import SetBack, until_set_back
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.config.services.controller import ControllerSettings
 from strandline.controller.active import ActiveController
@@ -73,7 +76,7 @@ class Activity:
         self.authenticator = Authenticator(
             settings.mechanisms,
             self.key.secret,
-            self.authorizer.is_member,
+            self.authorizer.withholds,
             token_keys(settings, host.clock),
         )
         """Has the users, whether this controller is active or not: callers log in to hear which one is."""
@@ -130,10 +133,13 @@ class Activity:
         reason = await until_failure(
             (SessionEnded, ConnectionLost, Deposed),
             _until_ended(session),
+            until_set_back(session, partial(self.host.connect_coordination, self._settings), self._clock),
             self._keep_users(session, ready),
+            self._keep_key(session, ready),
             self._contend(session, ready),
         )
         logger.warning("this controller starts over", reason=str(reason))
+        self.sessions.set_back += isinstance(reason, SetBack)
 
     async def _keep_users(self, session: Coordination, ready: asyncio.Event) -> None:
         """Runs until cancelled. Without logins it reads and watches nothing."""
@@ -146,6 +152,14 @@ class Activity:
         await ready.wait()
         await watch.open()
         await watch.run()
+
+    async def _keep_key(self, session: Coordination, ready: asyncio.Event) -> None:
+        """Notices a members' key that an operator has replaced. Runs until cancelled."""
+        await ready.wait()
+        while True:
+            await self._clock.sleep(self._settings.reconcile_ms / 1000)
+            with contextlib.suppress(ConnectionLost):
+                await self.key.read(session)
 
     async def _contend(self, session: Coordination, ready: asyncio.Event) -> None:
         """Sets `ready` once the layout and the members' key are there."""

@@ -53,7 +53,7 @@ class ZnodeTree:
         self.meanwhile: Callable[[Sequence[Operation]], object] = lambda operations: None
         """Writes of other clients just before a multi is taken: a race that no session of a test could
         win."""
-        self._zxid = 0
+        self.zxid = 0
         self._sequence = 0
         self._sessions = 0
         self._watches: list[_Watch] = []
@@ -81,13 +81,13 @@ class ZnodeTree:
 
     def apply(self, operation: Operation, owner: int) -> str | int | None:
         """Raises what a server answers."""
-        self._zxid += 1
+        self.zxid += 1
         match operation:
             case Create(path, data, ephemeral, sequential):
                 return self._create(path, data, owner if ephemeral else 0, sequential)
             case SetData(path, data, version):
                 node = self._at(path, version)
-                self.nodes[path] = replace(node, data=data, version=node.version + 1, mzxid=self._zxid)
+                self.nodes[path] = replace(node, data=data, version=node.version + 1, mzxid=self.zxid)
                 return node.version + 1
             case Delete(path, version):
                 self._at(path, version)
@@ -138,7 +138,7 @@ class ZnodeTree:
             raise NodeExists(path)
         if _parent(path) not in self.nodes:
             raise NoNode(_parent(path))
-        self.nodes[path] = Znode(data, 0, self._zxid, self._zxid, owner)
+        self.nodes[path] = Znode(data, 0, self.zxid, self.zxid, owner)
         self._changed(_parent(path))
         return path
 
@@ -184,6 +184,10 @@ class MemorySession:
         self._listeners: list[Callable[[LinkState], None]] = []
         self._ended = asyncio.Event()
         self._disturbances: deque[_Disturbance] = deque()
+
+    @property
+    def zxid(self) -> int:
+        return self._tree.zxid
 
     # --- what a test does to it --------------------------------------------------------------
 

@@ -65,7 +65,7 @@ class ClusterView:
             self._get, self._life, lambda: manager.live, settings.metadata_age_ms_max / 1000, clock
         )
         self._existing = ExistingPartitions(self._prompt.connected, settings.reconcile_ms / 1000, clock)
-        self.outlines = TopicOutlines(self._prompt.connected, self._prompt.soon)
+        self.outlines = TopicOutlines(self._prompt.connected, self._prompt.soon, clock)
         self._sizes = SharedLook(self._compare_sizes)
         self._counts: dict[str, int] = {}
         """Partition counts of the topics that were found at their last request."""

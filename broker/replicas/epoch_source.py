@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import structlog
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.set_back import SetBack
 from strandline.broker.replicas.replica import Replica
 from strandline.ids import NO_EPOCH, LeaderEpoch
-from strandline.ports import BadVersion, Coordination
+from strandline.ports import BadVersion, Coordination, NoNode
 
 logger = structlog.get_logger(__name__)
 
@@ -68,6 +69,22 @@ async def raise_epoch(session: Coordination, known: LeaderEpoch) -> None:
     """Makes all later epochs higher than `known`. Raises ConnectionLost."""
     if known > (await read_epoch(session)).latest:
         await take_epoch(session, known)
+
+
+async def compare_epoch(session: Coordination, known: LeaderEpoch) -> None:
+    """Raises SetBack if ZooKeeper has given out fewer epochs than are known here; ConnectionLost."""
+    await session.sync()
+    try:
+        latest = (await read_epoch(session)).latest
+    except NoNode:
+        latest = NO_EPOCH
+    if latest < known:
+        logger.error(
+            "ZooKeeper was set back: this broker starts anew with what it holds now",
+            epoch=latest,
+            known=known,
+        )
+        raise SetBack(f"ZooKeeper has given out epochs up to {latest}, and {known} is known here")
 
 
 def _above(found: EpochNode, known: LeaderEpoch) -> znodes.Epochs:

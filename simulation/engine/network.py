@@ -4,6 +4,9 @@ A connection carries messages of many streams. Those of one stream in one direct
 different streams overtake each other. A message that meets a cut is kept and arrives after the cut is healed,
 as TCP sends it again, unless an end has given the connection up before: a client does so when it hears
 nothing for about a second, a server much later.
+
+A link may lose only answers: what a server sends is lost for good, while connections to it are made and
+requests arrive. A connection that lost a message carries nothing more in that direction: it has a hole.
 """
 
 from __future__ import annotations
@@ -83,6 +86,8 @@ class End:
         """When the last message of each stream arrives at the peer."""
         self._kept: list[tuple[int, Callable[..., None], tuple[Any, ...]]] = []
         """Messages that met a cut, in order."""
+        self.holed = False
+        """A message of this end was lost, and so is every later one."""
 
     def send(self, stream: int, deliver: Callable[..., None], *args: Any) -> None:
         """Call `deliver` in the peer's process when the message arrives, if it ever does."""
@@ -93,6 +98,9 @@ class End:
         self, stream: int, deliver: Callable[..., None], args: tuple[Any, ...], more_s: float = 0.0
     ) -> None:
         network, peer = self.connection.network, self.peer
+        if self.holed or (network.impaired and network.loses(self)):
+            self._lose_one()
+            return
         if self._kept or (network.impaired and network.is_cut(self.host, peer.host)):
             self._kept.append((stream, deliver, args))
             return
@@ -108,6 +116,11 @@ class End:
             at_ns = last_ns + 1
         self._last_ns[stream] = at_ns
         network.loop.call_at_ns(at_ns, peer._arrive, deliver, args, context=peer.process.context)
+
+    def _lose_one(self) -> None:
+        if not self.holed:
+            self.holed = True
+            self.connection.interrupted()
 
     def _arrive(self, deliver: Callable[..., None], args: tuple[Any, ...]) -> None:
         """Runs in this end's process."""
@@ -172,6 +185,7 @@ class Connection:
         return (
             self.network.is_cut(client.host, server.host)
             or self.network.is_cut(server.host, client.host)
+            or server.holed
             or any(end.process.paused or not end.process.alive for end in self.ends)
         )
 
@@ -230,10 +244,12 @@ class Network:
         """Of single directions, where they differ."""
         self._acceptors: dict[tuple[str, int], Acceptor] = {}
         self._cuts: set[tuple[str, str]] = set()
+        self._losing: set[tuple[str, str]] = set()
+        """Servers' hosts whose answers to clients' hosts are lost."""
         self._dark: set[str] = set()
         """Hosts without power."""
         self.impaired = False
-        """Something is cut or without power. Otherwise a message need not ask what is."""
+        """Something is cut, loses answers or is without power. Otherwise a message need not ask what is."""
         self._next_port = 9_000
         self._numbers = 0
 
@@ -259,13 +275,28 @@ class Network:
         self._changed()
         self._restore()
 
+    def loses(self, end: End) -> bool:
+        """True if this end is a server's whose answers are lost now."""
+        return (end.host, end.peer.host) in self._losing and end is end.connection.ends[1]
+
+    def lose_answers(self, server: str, client: str) -> None:
+        """Lose what servers of one host send to clients of the other. Those connect, and are heard."""
+        self._losing.add((server, client))
+        self._changed()
+
+    def find_answers(self, server: str, client: str) -> None:
+        """Lose nothing more. Connections that lost something stay as they are."""
+        self._losing.discard((server, client))
+        self._changed()
+
     def heal_all(self) -> None:
         self._cuts.clear()
+        self._losing.clear()
         self._changed()
         self._restore()
 
     def _changed(self) -> None:
-        self.impaired = bool(self._cuts or self._dark)
+        self.impaired = bool(self._cuts or self._dark or self._losing)
 
     def reset(self, connection: Connection) -> None:
         """Break a connection at both ends."""

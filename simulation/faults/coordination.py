@@ -10,6 +10,12 @@ from typing import Final
 from strandline.simulation.faults.fault import Scene, last
 from strandline.simulation.faults.roles import active_controller
 
+OTHERS_WRITE: Final = 1_000
+"""Transactions that other applications have made since the copy."""
+SEEN_BY_ALL: Final = 10
+"""Among this number of further transactions there is one of every member of a cluster."""
+SEEN_S: Final = 2.0
+TRIES_MAX: Final = 10
 WRITE_S_MAX: Final = 10.0
 """How long a fault waits for a write."""
 
@@ -28,6 +34,20 @@ async def lose_leader_under_write(scene: Scene, random: Random, lasts_s: float) 
         async with asyncio.timeout(WRITE_S_MAX):
             await scene.world.zookeeper.next_multi(scene.cluster.controller_machines[number].host)
             await lose_leader(scene, random, lasts_s)
+
+
+async def set_back(scene: Scene, random: Random, lasts_s: float) -> None:
+    """ZooKeeper is restored from a copy that lacks its newest transactions."""
+    zookeeper = scene.world.zookeeper
+    for _ in range(TRIES_MAX):
+        before = len(zookeeper.log)
+        zookeeper.others_write(OTHERS_WRITE)
+        await asyncio.sleep(SEEN_S)
+        whole = zookeeper.leader and all(server.linked for server in zookeeper.servers)
+        if whole and before + SEEN_BY_ALL <= len(zookeeper.log) <= before + zookeeper.idle_transactions:
+            scene.note("set ZooKeeper back to before transactions that changed nothing of the cluster")
+            zookeeper.set_back()
+            return
 
 
 async def isolate(scene: Scene, random: Random, lasts_s: float) -> None:

@@ -21,6 +21,9 @@ AIMED: Final = (
     "return on a slow way",
     "return to an old watermark",
     "shrink in doubt",
+    "lose answers",
+    "lose ZooKeeper's answers to a leader",
+    "set ZooKeeper back",
 )
 """Rare sequences that any seed may have."""
 AIMED_AT_CONTROLLERS: Final = (
@@ -64,6 +67,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "return on a slow way": sequences.return_slowly,
     "return to an old watermark": sequences.return_to_old_watermark,
     "shrink in doubt": sequences.shrink_in_doubt,
+    "lose answers": networks.lose_answers,
+    "lose ZooKeeper's answers to a leader": sequences.lose_zookeepers_answers,
+    "set ZooKeeper back": coordination.set_back,
     "lose the ZooKeeper leader as a controller writes": coordination.lose_leader_under_write,
     "kill a controller that deletes": processes.kill_deleting_controller,
 }

@@ -1,4 +1,4 @@
-"""Faults of the network: cuts and resets."""
+"""Faults of the network: cuts, resets and lost answers."""
 
 from __future__ import annotations
 
@@ -51,3 +51,13 @@ async def slow(scene: Scene, random: Random, lasts_s: float) -> None:
     finally:
         for way in ways:
             scene.network.latencies.pop(way, None)
+
+
+async def lose_answers(scene: Scene, random: Random, lasts_s: float) -> None:
+    """Requests from one machine reach another, and the answers are lost."""
+    client, server = random.sample([machine.host for machine in scene.world.machines], 2)
+    scene.note(f"lose the answers of {server} to {client}")
+    scene.network.lose_answers(server, client)
+    await last(lasts_s)
+    scene.note(f"lose no more answers of {server} to {client}")
+    scene.network.find_answers(server, client)

@@ -73,6 +73,21 @@ async def lose_zookeeper(scene: Scene, random: Random, lasts_s: float) -> None:
         _heal(scene, led.leader, _zookeepers(scene))
 
 
+async def lose_zookeepers_answers(scene: Scene, random: Random, lasts_s: float) -> None:
+    """A leader's requests reach ZooKeeper, and the answers are lost, for longer than any session lives that
+    no client names."""
+    led = a_led_partition(scene, random)
+    if led is not None:
+        mine = scene.cluster.broker_machines[led.leader].host
+        scene.note(f"lose ZooKeeper's answers to broker {led.leader}, the leader of {led.name}")
+        for host in _zookeepers(scene):
+            scene.network.lose_answers(host, mine)
+        await last(3 * SESSION_S + lasts_s)
+        scene.note(f"lose no more answers to broker {led.leader}")
+        for host in _zookeepers(scene):
+            scene.network.find_answers(host, mine)
+
+
 async def isolate_coordinator(scene: Scene, random: Random, lasts_s: float) -> None:
     """Cut a coordinator off the other brokers and ZooKeeper, so that another broker takes its place. Members
     and others still reach it."""

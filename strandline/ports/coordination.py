@@ -122,6 +122,11 @@ class Coordination(Protocol):
     @property
     def state(self) -> LinkState: ...
 
+    @property
+    def zxid(self) -> int:
+        """The number of the newest transaction that this session has seen; 0: of none."""
+        ...
+
     def on_state(self, listener: Callable[[LinkState], None]) -> None:
         """Call `listener` on the event loop at each change of state."""
         ...

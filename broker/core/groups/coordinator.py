@@ -199,7 +199,7 @@ class Coordinator(Generic[Token]):
         sync          the member's assignment (bytes) once the leader's is in the log
         heartbeat     None after at most `max_wait_ms`, or RebalanceInProgress, which has the reason, as
                       soon as a rebalance begins
-        leave         a LeftMember for each, in the request's order
+        leave         a LeftMember for each, in the request's order, once it is in the log that they left
         both reports  None: each change is published
         commit        OffsetResults once the accepted offsets are in the log
         fetch         FetchedOffsets; only offsets that are in the log are visible
@@ -273,7 +273,7 @@ class Coordinator(Generic[Token]):
             raise InvalidRequest(
                 f"{len(request.members)} members leave at once, more than {most}", limit=most
             )
-        self._turn.answer(token, self._member_requests.leave(group, request.members))
+        self._member_requests.leave(group, token, request.members)
         self._forget_if_new(group)
 
     def _commit(self, token: Token, commit: Commit) -> None:

@@ -2,7 +2,8 @@
 
 A generation is written twice: when it begins, before any member is notified of it, so that no generation is
 ever announced with two different sets of members; and with its assignment, before any member gets that. A
-coordinator that takes over finds either, and continues from there.
+coordinator that takes over finds either, and continues from there. A member that leaves is answered once the
+log says so: otherwise a coordinator that takes over would wait for it, for its whole session timeout.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.broker.core.groups.turn import Turn, unwritten
 from strandline.errors import InvalidRequest, StrandlineError, UnknownMemberId
+from strandline.vocabulary.groups import LeftMember
 
 PREPARING = GroupState.PREPARING_REBALANCE
 COMPLETING = GroupState.COMPLETING_REBALANCE
+
+Leaves = list[tuple[Token, tuple[LeftMember, ...]]]
+"""Calls with their answers."""
 
 
 class Rebalance(Generic[Token]):
@@ -106,7 +111,12 @@ class Rebalance(Generic[Token]):
             group.become(GroupState.EMPTY)
             group.protocol = ""
             group.empty_since_ms = turn.now.wall_ms
-            turn.append((group.record({}, turn.now.wall_ms),), _ignore_result)
+            leaves, group.leaves = group.leaves, []
+            # If this is not written, its last members expire on the coordinator that loads the group.
+            turn.append(
+                (group.record({}, turn.now.wall_ms),),
+                lambda _, error: self._answer_leaves(group, leaves, error),
+            )
             return
         group.become(COMPLETING)
         group.leader = group.elect_leader()
@@ -114,11 +124,15 @@ class Rebalance(Generic[Token]):
         for member in group.members.values():
             group.unassign(member)
         record = group.record({}, turn.now.wall_ms)
-        group.start_write = turn.append((record,), lambda _, error: self._started(group, error))
+        group.start_write = turn.append((record,), lambda _, error: self._start_settled(group, error))
 
     def _publish(self, kind: EventKind, group: Group[Token]) -> None:
         """Publish an event of the present generation, with the reason for it."""
         self._turn.publish(kind, group.name, group.generation, reason=group.reason, caused_by=group.caused_by)
+
+    def _start_settled(self, group: Group[Token], error: StrandlineError | None) -> None:
+        self._started(group, error)
+        self.write_leaves(group)
 
     def _started(self, group: Group[Token], error: StrandlineError | None) -> None:
         """The start of a generation is in the log: its members are notified."""
@@ -215,6 +229,36 @@ class Rebalance(Generic[Token]):
 
     # --- members -----------------------------------------------------------------------------
 
+    def write_leaves(self, group: Group[Token]) -> None:
+        """Have the log say which members are left, for the calls that wait for that. One write is under way
+        at a time, so that a group whose members all leave is not written once for each."""
+        if not group.leaves or group.leave_write is not None or group.state is GroupState.DEAD:
+            return
+        if group.state is not PREPARING and group.start_write is not None:
+            return  # the start of the next generation says so once it is written
+        leaves, group.leaves = group.leaves, []
+        if group.state is not PREPARING:
+            self._answer_leaves(group, leaves, None)
+            return
+        record = group.record({}, self._turn.now.wall_ms, gathers=True)
+        group.leave_write = self._turn.append(
+            (record,), lambda _, error: self._leaves_settled(group, leaves, error)
+        )
+
+    def _leaves_settled(
+        self, group: Group[Token], leaves: Leaves[Token], error: StrandlineError | None
+    ) -> None:
+        group.leave_write = None
+        self._answer_leaves(group, leaves, error)
+        self.write_leaves(group)
+
+    def _answer_leaves(
+        self, group: Group[Token], leaves: Leaves[Token], error: StrandlineError | None
+    ) -> None:
+        refusal = error and unwritten(f"that members left group {group.name}", error)
+        for token, left in leaves:
+            self._turn.answer(token, refusal or left)
+
     def restart_session(self, group: Group[Token], member: Member[Token]) -> None:
         """Restart the member's session timeout."""
         self._turn.start(Timer(TimerKind.SESSION, group.name, member.member), member.session_timeout_ms)
@@ -241,7 +285,3 @@ class Rebalance(Generic[Token]):
                 partitions=tuple(member.owned),
             )
         turn.publish(EventKind.MEMBER_LEFT, group.name, group.generation, member=member.member, reason=reason)
-
-
-def _ignore_result(write_id: int, error: StrandlineError | None) -> None:
-    """If an empty group was not written, its last members expire on the coordinator that loads it."""

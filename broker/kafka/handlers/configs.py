@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Final
 
 from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
@@ -46,6 +47,10 @@ from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.topics import check_topic_name
 
 Change = Callable[[TopicOutline], Alteration]
+
+ZOOKEEPER_WAIT_S: Final = 10.0
+"""How long a request waits for ZooKeeper. It does not say how long its client waits: mostly half a minute.
+Some programs end at an error that passes."""
 
 
 class ConfigsApi:
@@ -166,7 +171,7 @@ class ConfigsApi:
         names = [each.name for each in every if each.kind == TOPIC]
         try:
             check_count(every, "resources")
-            return (await self._outlines.read(names) if names else {}), None
+            return (await self._outlines.read(names, ZOOKEEPER_WAIT_S) if names else {}), None
         except StrandlineError as error:
             return {}, error
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 from strandline.errors import CoordinationError
-from strandline.ports import Operation
+from strandline.ports import Check
 from strandline.simulation.engine.clocks import NS_PER_S, MachineClock
 from strandline.simulation.engine.loop import WORLD, Process
 from strandline.simulation.engine.network import End, Latency, Network
+from strandline.simulation.engine.zookeeper.requests import Client, Request
 from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 
 PORT: Final = 2181
@@ -35,39 +36,6 @@ LAG: Final = Latency(0.000_1, 0.000_4)
 
 
 @dataclass(slots=True, eq=False)
-class Request:
-    """One operation of a session."""
-
-    operations: Sequence[Operation] = ()
-    """What it writes; nothing for `sync`."""
-    multi: bool = False
-    read: Callable[[ZnodeTree], object] | None = None
-    """What it reads; None: it goes to the leader."""
-    watch: str | None = None
-    """The path whose children are to be watched once the read is answered."""
-    ends_session: bool = False
-    done: bool = False
-    answer: object = None
-    error: CoordinationError | None = None
-
-
-class Client(Protocol):
-    """The client's end of a connection to a server. Its methods run in the client's process."""
-
-    def welcomed(self, session: int, password: bytes, timeout_s: float) -> None: ...
-
-    def expired(self) -> None: ...
-
-    def answered(self, request: Request, zxid: int) -> None: ...
-
-    def event(self, path: str) -> None:
-        """The children of a watched path changed, or it was deleted."""
-        ...
-
-    def pong(self) -> None: ...
-
-
-@dataclass(slots=True, eq=False)
 class _Session:
     """A session, as the leader knows it."""
 
@@ -77,6 +45,7 @@ class _Session:
     heard_ns: int
     link: Link
     """The connection that may speak in its name."""
+    begun_ns: int
     ended: bool = False
 
 
@@ -91,6 +60,12 @@ class _Entry:
     begins: bool = False
     """It begins the session."""
     zxid: int = 0
+
+    @property
+    def changes(self) -> bool:
+        """It begins or ends a session, or writes."""
+        operations = self.request.operations
+        return self.begins or self.request.ends_session or any(not isinstance(o, Check) for o in operations)
 
 
 class Link:
@@ -109,6 +84,10 @@ class Link:
         """The first message: begin a session, or resume one. `zxid` is the newest that the client knows."""
         self.client = client
         self.server.greet(self, session, password, timeout_s, zxid)
+
+    def knock(self, client: Client) -> None:
+        """Asks whether the server answers at all, without a session."""
+        self.end.send(1, client.knocked)
 
     def take(self, request: Request) -> None:
         if self.session is None:
@@ -312,6 +291,7 @@ class Ensemble:
         self._counter = 0
         self._proposals: deque[_Entry] = deque()
         self._commit_ns = 0
+        self._elected_ns = 0
         self._sessions: dict[int, _Session] = {}
         self._last_session = 0x1_0000_0000
         self.servers = [ZooServer(self, Process(f"zookeeper {host}", host, MachineClock())) for host in hosts]
@@ -337,11 +317,19 @@ class Ensemble:
             return None
         return known.link.end.peer.process
 
+    def unheard_s(self) -> Iterator[tuple[int, Process, float]]:
+        """The living sessions with their owners, and for how long each owner has heard nothing, as far as one
+        leader watched over its session."""
+        for session in self._sessions.values():
+            end = session.link.end
+            since_ns = max(session.link.client.heard_ns, session.begun_ns, self._elected_ns)
+            yield session.id, end.peer.process, (self.network.loop.now_ns() - since_ns) / NS_PER_S
+
     def new_session(self, link: Link, timeout_s: float) -> _Entry:
         self._last_session += 1
         password = self._random.randbytes(16)
         now_ns = self.network.loop.now_ns()
-        session = _Session(self._last_session, password, timeout_s, now_ns, link)
+        session = _Session(self._last_session, password, timeout_s, now_ns, link, now_ns)
         self._sessions[session.id] = session
         self._watch_over(session, timeout_s)
         return _Entry(session, Request(), link, begins=True)
@@ -442,8 +430,33 @@ class Ensemble:
     def _elected(self) -> None:
         """All sessions get their whole timeout again."""
         self.leader = True
+        self._elected_ns = self.network.loop.now_ns()
         for session in self._sessions.values():
             session.heard_ns = self.network.loop.now_ns()
+
+    def others_write(self, count: int) -> None:
+        """Applications that share ZooKeeper write to znodes of their own."""
+        self._counter += count
+
+    @property
+    def idle_transactions(self) -> int:
+        """How many of the newest transactions changed nothing."""
+        kept = len(self.log)
+        while kept and not self.log[kept - 1].changes:
+            kept -= 1
+        return len(self.log) - kept
+
+    def set_back(self) -> None:
+        """Restore all servers from a copy that lacks the newest transactions, as far as they changed nothing.
+        Clients that have seen them are refused, until there are as many again."""
+        epoch = self._epoch
+        self.lose_leader()
+        last = self.log[-1 - self.idle_transactions]
+        self._epoch, self._counter = epoch, last.zxid & 0xFFFF_FFFF
+        for server in self.servers:
+            server.apply(len(self.log))
+            server.zxid = last.zxid
+        self.network.trace.note(f"zookeeper set back to {last.zxid:x}")
 
     def isolate(self, number: int) -> None:
         """Part a server from the others. It answers reads until it notices."""

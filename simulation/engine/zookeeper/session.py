@@ -15,6 +15,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from strandline.adapters.zookeeper.connection.naming import Naming
 from strandline.adapters.zookeeper.watch import ChildrenWatch
 from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.config.services.zookeeper import ZooKeeperSettings
@@ -34,7 +35,8 @@ from strandline.ports import (
 )
 from strandline.simulation.engine.loop import Process
 from strandline.simulation.engine.network import End, Network
-from strandline.simulation.engine.zookeeper.ensemble import Link, Request
+from strandline.simulation.engine.zookeeper.ensemble import Link
+from strandline.simulation.engine.zookeeper.requests import Request
 from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 
 WAITING_S: Final = 1.0
@@ -107,6 +109,9 @@ class SimulatedSession:
         self._timeout_s = 0.0
         self._zxid = 0
         self._heard_at = 0.0
+        self.heard_ns = 0
+        """When anything of a server came last, in the world's time. For judges."""
+        self._naming = Naming(self._asked_timeout_s)
         self._pinging: asyncio.TimerHandle | None = None
         self._opened = asyncio.Event()
         self._ended = asyncio.Event()
@@ -132,6 +137,10 @@ class SimulatedSession:
     @property
     def state(self) -> LinkState:
         return self._state
+
+    @property
+    def zxid(self) -> int:
+        return self._zxid
 
     @property
     def watch_count(self) -> int:
@@ -209,7 +218,15 @@ class SimulatedSession:
         end.receiver = self
         link = end.connection.server
         assert isinstance(link, Link)
-        end.send(1, link.hello, self, self._session, self._password, self._asked_timeout_s, self._zxid)
+        if self._naming.must_knock(self._loop.time()):
+            end.send(1, link.knock, self)
+        else:
+            self._say_hello(link)
+
+    def _say_hello(self, link: Link) -> None:
+        assert self._end is not None, "it has just connected"
+        self._naming.named(self._loop.time())
+        self._end.send(1, link.hello, self, self._session, self._password, self._asked_timeout_s, self._zxid)
 
     def _try_later(self) -> None:
         self._stop_attempt()
@@ -230,6 +247,7 @@ class SimulatedSession:
 
     def broken(self, reason: str) -> None:
         """The connection is gone: what was sent may have been carried out."""
+        self._naming.heard()
         self._end = None
         self._hung_up.set()
         self._stop_attempt()
@@ -258,6 +276,23 @@ class SimulatedSession:
 
     # --- what the server says ----------------------------------------------------------------
 
+    def _hear(self) -> None:
+        self._naming.heard()
+        self._heard_at = self._loop.time()
+        self.heard_ns = self._network.loop.now_ns()
+
+    def knocked(self) -> None:
+        """The server answers: now the session is named."""
+        self._hear()
+        if self._end is None or self._state is LinkState.ENDED:
+            return
+        if self._pinging is not None:
+            self._pinging.cancel()
+        self._pinging = self._loop.call_later(CONNECT_S_MAX, self._try_later)
+        link = self._end.connection.server
+        assert isinstance(link, Link)
+        self._say_hello(link)
+
     def welcomed(self, session: int, password: bytes, timeout_s: float) -> None:
         self._session, self._password, self._timeout_s = session, password, timeout_s
         if self._state is LinkState.ENDED:
@@ -265,7 +300,7 @@ class SimulatedSession:
             return
         self._stop_attempt()
         self._delay_s = RECONNECT_DELAY_S
-        self._heard_at = self._loop.time()
+        self._hear()
         self._opened.set()
         self._become(LinkState.CONNECTED)
         self._beat()
@@ -281,7 +316,7 @@ class SimulatedSession:
         self._finish()
 
     def answered(self, request: Request, zxid: int) -> None:
-        self._heard_at = self._loop.time()
+        self._hear()
         self._zxid = max(self._zxid, zxid)
         future = self._sent.pop(request, None)
         if future is None or future.done():
@@ -296,7 +331,7 @@ class SimulatedSession:
             watch.arm()
 
     def pong(self) -> None:
-        self._heard_at = self._loop.time()
+        self._hear()
 
     # --- operations --------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from strandline.simulation.proof.mutations.groups import GROUPS
 from strandline.simulation.proof.mutations.in_sync import IN_SYNC
 from strandline.simulation.proof.mutations.kafka import KAFKA
 from strandline.simulation.proof.mutations.requests import REQUESTS
+from strandline.simulation.proof.mutations.sessions import SESSIONS
 from strandline.simulation.proof.mutations.streams import STREAMS
 from strandline.simulation.proof.mutations.truncation import TRUNCATION
 from strandline.simulation.proof.mutations.watermark import WATERMARK
@@ -19,6 +20,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *WATERMARK,
     *IN_SYNC,
     *ELECTIONS,
+    *SESSIONS,
     *REQUESTS,
     *GROUPS,
     *STREAMS,

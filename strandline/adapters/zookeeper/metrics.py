@@ -16,6 +16,10 @@ DISCONNECTS: Final = counter(
     "kafka_server_sessionexpirelistener_zookeeperdisconnects_total",
     "Connections to ZooKeeper that were lost.",
 )
+SET_BACK: Final = counter(
+    "strandline_zookeeper_set_back_total",
+    "How often ZooKeeper was found to hold an older state than this process had seen.",
+)
 CONNECTED: Final = gauge(
     "strandline_zookeeper_connected", "1 while this process has a session and is connected, else 0."
 )
@@ -25,7 +29,7 @@ WATCHES: Final = gauge(
     "defect.",
 )
 
-SESSION_METRICS: Final = (SESSIONS_ENDED, DISCONNECTS, CONNECTED, WATCHES)
+SESSION_METRICS: Final = (SESSIONS_ENDED, DISCONNECTS, SET_BACK, CONNECTED, WATCHES)
 
 
 class Link(Protocol):
@@ -47,6 +51,8 @@ class Sessions:
         self.ended = 0
         """Sessions that this process did not end itself."""
         self.disconnects = 0
+        self.set_back = 0
+        """How often ZooKeeper was older than what this process had seen."""
         self._link: Link | None = None
 
     def begin(self, link: Link) -> None:
@@ -67,5 +73,6 @@ class Sessions:
         link = self._link
         yield SESSIONS_ENDED.is_now(self.ended)
         yield DISCONNECTS.is_now(self.disconnects)
+        yield SET_BACK.is_now(self.set_back)
         yield CONNECTED.is_now(link is not None and link.state is LinkState.CONNECTED)
         yield WATCHES.is_now(0 if link is None else link.watch_count)

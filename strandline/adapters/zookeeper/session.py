@@ -3,7 +3,8 @@
 A `ZooKeeperSession` is one session, from its start to its end. kazoo by itself would silently begin
 a new session after an expiry and send the requests that are still queued in it. Here the connection
 thread refuses any further connection before it leaves the call that reports the end, so queued
-requests are never sent, and their callers get `SessionEnded` (CORRECTNESS E8-E12).
+requests are never sent, and their callers get `SessionEnded` (CORRECTNESS E8-E12). A session that is
+granted in place of the one that was asked for is such an end.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn, assert_never
 
+import structlog
 from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType, KazooState, KeeperState
 from kazoo.security import ACL, Id
@@ -52,6 +54,7 @@ RECONNECT_DELAY_S: Final = 0.05
 RECONNECT_BACKOFF: Final = 1.2
 
 _CLOCK: Final = SystemClock()
+logger = structlog.get_logger(__name__)
 _LOG: Final = logging.getLogger("strandline.kazoo")
 _LOG.setLevel(logging.ERROR)  # it warns at each attempt to connect; the callbacks report it once
 
@@ -76,13 +79,14 @@ class ZooKeeperSession:
         self._loop = asyncio.get_running_loop()
         self._loop_queue = LoopQueue(self._loop)
         self._refusals = RefusalLog(_CLOCK)
+        timeout_s = settings.zookeeper_session_timeout_ms / 1000
         self._handler = Handler(
-            _CLOCK, client_tls(settings), partial(self._loop_queue.put, self._report_refusal)
+            _CLOCK, client_tls(settings), partial(self._loop_queue.put, self._report_refusal), timeout_s
         )
         try:
             self._client = KazooClient(
                 hosts,
-                timeout=settings.zookeeper_session_timeout_ms / 1000,
+                timeout=timeout_s,
                 client_id=resume,
                 handler=self._handler,
                 auth_data=self.identity.credentials,
@@ -106,6 +110,8 @@ class ZooKeeperSession:
         self._opened = asyncio.Event()
         self._ended = asyncio.Event()
         self._begun_as: tuple[int, bytes] | None = None
+        self._granted: int | None = None
+        """The session that was granted first; the connection thread's."""
         self._timeout_s = 0.0
         self.identity_refused = False
         """True if the session ended because ZooKeeper refused the credentials."""
@@ -134,6 +140,11 @@ class ZooKeeperSession:
     @property
     def state(self) -> LinkState:
         return self._state
+
+    @property
+    def zxid(self) -> int:
+        """The number of the newest transaction that this session has seen; 0: of none, or it has ended."""
+        return int(self._client.last_zxid)
 
     @property
     def chroot(self) -> str:
@@ -198,7 +209,24 @@ class ZooKeeperSession:
             self._handler.refuse()
         if self._client.client_state == KeeperState.AUTH_FAILED:
             self.identity_refused = True
-        self._loop_queue.put(self._take_link_state, state, self._client.client_id, self._handler.granted_s)
+        identity = self._client.client_id
+        if state == KazooState.CONNECTED and identity is not None:
+            if self._granted is not None and identity[0] != self._granted:
+                self._refuse_replacement(self._granted, identity[0])
+                return
+            self._granted = identity[0]
+        self._loop_queue.put(self._take_link_state, state, identity, self._handler.granted_s)
+
+    def _refuse_replacement(self, asked: int, granted: int) -> None:
+        """Ends the session: another one was granted at a reconnect, so nothing of this one is left.
+
+        Runs on the connection thread, which has sent no request in the other session yet and sends none: it
+        finds the connection broken.
+        """
+        logger.error("ZooKeeper replaced the session", session=f"{asked:x}", by=f"{granted:x}")
+        self._handler.refuse()
+        self._handler.sever()
+        self._loop_queue.put(self._end)
 
     def _take_link_state(self, state: str, identity: tuple[int, bytes] | None, granted_s: float) -> None:
         if self._state is LinkState.ENDED:

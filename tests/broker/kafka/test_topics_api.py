@@ -49,7 +49,7 @@ async def undescribed(query: MetadataQuery) -> MetadataAnswer:
 @pytest.fixture
 def api() -> TopicsApi:
     controller = partial(ControllerRequests, MemoryController(unread).link)
-    outlines = TopicOutlines(unread, Soon)  # type: ignore[arg-type]  # nothing is read
+    outlines = TopicOutlines(unread, Soon, CLOCK)  # type: ignore[arg-type]  # nothing is read
     return TopicsApi(
         controller, outlines, Leaders(undescribed, CLOCK), TopicDefaults(settings(), dict), OPEN, CLOCK
     )
@@ -80,7 +80,7 @@ async def test_who_is_over_the_quota_of_the_controller_waits_for_the_longest_wai
             TopicResult(name, ThrottlingQuotaExceeded("x", retry_after_ms=next(waits_ms))) for name in names
         ]
 
-    outlines = TopicOutlines(unread, Soon)  # type: ignore[arg-type]  # nothing is read
+    outlines = TopicOutlines(unread, Soon, CLOCK)  # type: ignore[arg-type]  # nothing is read
     defaults, leaders = TopicDefaults(settings(), dict), Leaders(undescribed, CLOCK)
     requests = partial(ControllerRequests, MemoryController(over).link)
     topics = TopicsApi(requests, outlines, leaders, defaults, OPEN, CLOCK)

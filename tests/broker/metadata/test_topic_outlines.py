@@ -12,6 +12,7 @@ from strandline.broker.metadata.topic_outlines import TopicOutline, TopicOutline
 from strandline.errors import LeaderNotAvailable
 from strandline.ids import TopicId
 from strandline.ports import ConnectionLost, Coordination
+from tests.hand_clock import HandClock
 from tests.znode_tree import ZnodeTree
 
 T = TypeVar("T")
@@ -24,11 +25,14 @@ class Played:
 
     def __init__(self) -> None:
         self.away = False
+        self.back_at_s = 0.0
+        """While it is away: it answers from then on."""
+        self.clock = HandClock()
         self.session = ZnodeTree().open_session()
-        self.outlines = TopicOutlines(self.connected, self.soon)
+        self.outlines = TopicOutlines(self.connected, self.soon, self.clock)
 
     def connected(self) -> Coordination:
-        if self.away:
+        if self.away and self.clock.now_s < self.back_at_s:
             raise ConnectionLost("away")
         return self.session
 
@@ -57,17 +61,27 @@ async def played() -> Played:
 
 
 async def test_topics_that_exist_are_outlined(played: Played) -> None:
-    found = await played.outlines.read(["first", "being-created", "never", "no/name", "first"])
+    found = await played.outlines.read(["first", "being-created", "never", "no/name", "first"], 0)
     assert found == {"first": TopicOutline("first", A, 3, 2, CONFIG)}
 
 
 async def test_ids_lead_to_names(played: Played) -> None:
-    assert await played.outlines.names_of({B, C, "f" * 32}) == {B: "second"}
+    assert await played.outlines.names_of({B, C, "f" * 32}, 0) == {B: "second"}
+
+
+async def test_a_reading_waits_for_zookeeper_as_long_as_the_client_does(played: Played) -> None:
+    """ZooKeeper that stalls for longer than one reading may take is no error for a client with time left."""
+    played.away, played.back_at_s = True, played.clock.now_s + 2.5
+    assert (await played.outlines.read(["first"], 10.0)).keys() == {"first"}
+    played.back_at_s = played.clock.now_s + 2.5
+    assert await played.outlines.names_of({B}, 10.0) == {B: "second"}
 
 
 async def test_without_zookeeper_the_client_asks_again(played: Played) -> None:
-    played.away = True
+    played.away, played.back_at_s = True, 1e9
+    began = played.clock.now_s
     with pytest.raises(LeaderNotAvailable):
-        await played.outlines.read(["first"])
+        await played.outlines.read(["first"], 3.0)
     with pytest.raises(LeaderNotAvailable):
-        await played.outlines.names_of({A})
+        await played.outlines.names_of({A}, -1.0)
+    assert 2.5 < played.clock.now_s - began <= 3.0

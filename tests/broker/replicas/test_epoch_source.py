@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.replicas.epoch_source import raise_epoch, read_epoch, take_epoch
+from strandline.adapters.zookeeper.set_back import SetBack
+from strandline.broker.replicas.epoch_source import compare_epoch, raise_epoch, read_epoch, take_epoch
 from strandline.ids import NO_EPOCH, LeaderEpoch
 from strandline.ports import Coordination
 from tests.broker.support.replicas import LIVE, write
@@ -52,6 +53,16 @@ async def test_no_epoch_is_given_twice_even_to_brokers_that_know_lost_epochs() -
     assert len(set(epochs)) == len(epochs) == 10
     assert epochs == sorted(epochs)
     assert all(epoch > known for epoch, known in taken)
+
+
+async def test_a_broker_finds_that_zookeeper_gave_out_fewer_epochs_than_it_knows() -> None:
+    """CORRECTNESS E21: ZooKeeper takes a session back once it has as many transactions again."""
+    _, session = await ensemble(5)
+    await compare_epoch(session, LeaderEpoch(5))
+    with pytest.raises(SetBack, match="up to 5, and 6 is known"):
+        await compare_epoch(session, LeaderEpoch(6))
+    with pytest.raises(SetBack):
+        await compare_epoch(ZnodeTree().open_session(), LeaderEpoch(0))
 
 
 async def test_a_joining_broker_raises_the_epochs_that_all_others_take() -> None:

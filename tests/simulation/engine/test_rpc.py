@@ -181,6 +181,24 @@ def test_a_short_cut_only_delays(server: Server) -> None:
     run(server, work)
 
 
+def test_a_link_may_lose_only_answers_and_what_lost_one_stays_silent(server: Server) -> None:
+    """Requests arrive and are carried out. A connection with a hole is given up; a new one is whole."""
+    network = server.world.network
+    ends = (server.process.machine.host, server.client.machine.host)
+
+    async def work(server: Server) -> None:
+        assert await server.echoed(b"hello") == b"hello"
+        network.lose_answers(*ends)
+        with pytest.raises(OutcomeUnknown):
+            await server.echoed(b"arrives", timeout_s=0.3)
+        network.lose_answers(*reversed(ends))  # the client serves nothing
+        network.find_answers(*ends)
+        assert await server.echoed(b"again", timeout_s=5.0) == b"again"
+        assert len(server.callers) == 3
+
+    run(server, work)
+
+
 async def opened(server: Server, client: SimulatedProcess | None = None) -> Any:
     transport = (client or server.client).host.transport(None)
     return await transport.open(server.endpoint.address, STREAM, timeout_s=1.0)

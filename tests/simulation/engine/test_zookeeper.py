@@ -196,6 +196,30 @@ def test_a_paused_owner_learns_afterwards_that_its_session_has_ended(world: Worl
     run(world, work)
 
 
+def test_a_session_ends_whose_owner_is_heard_and_hears_nothing(world: World) -> None:
+    """Its owner knocks, and names it no more until a server answers (CORRECTNESS E20)."""
+    owner = process(world, "deaf")
+    hosts = [server.process.host for server in world.zookeeper.servers]
+
+    async def within() -> None:
+        session = await session_of(world, owner)
+        for host in hosts:
+            world.network.lose_answers(host, owner.machine.host)
+        await asyncio.sleep(5.0)
+        assert session.session_id in world.zookeeper.sessions, "named once in vain"
+        await asyncio.sleep(3.0)
+        assert session.session_id not in world.zookeeper.sessions
+        assert session.state is LinkState.SUSPENDED
+        for host in hosts:
+            world.network.find_answers(host, owner.machine.host)
+        await session.wait_ended()
+
+    async def outside() -> None:
+        await owner.run(within())
+
+    world.run(outside())
+
+
 def test_a_server_alone_answers_old_reads_until_it_notices(world: World) -> None:
     async def work(session: SimulatedSession) -> None:
         await session.create("/a", b"old")

@@ -22,6 +22,9 @@ REACHED: Final = {
     "lose the ZooKeeper leader as a controller writes": "ZooKeeper loses its leader",
     "kill a controller that deletes": "kill controller",
     "shrink in doubt": "off ZooKeeper",
+    "set ZooKeeper back": "set ZooKeeper back to",
+    "lose answers": "lose the answers",
+    "lose ZooKeeper's answers to a leader": "lose ZooKeeper's answers",
 }
 
 

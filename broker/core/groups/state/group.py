@@ -21,6 +21,7 @@ from strandline.broker.core.groups.records import (
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.offsets import Offsets
 from strandline.broker.core.groups.state.owners import owner_after
+from strandline.broker.core.groups.state.pending import PendingMember
 from strandline.broker.core.groups.state.states import GroupState, transition
 from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PENDING_BYTES, StateBytes
 from strandline.broker.core.groups.stored import check_stored_group, within_limits
@@ -34,7 +35,7 @@ from strandline.errors import (
 )
 from strandline.ids import TopicPartition
 from strandline.security.principal import Principal
-from strandline.vocabulary.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup
+from strandline.vocabulary.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup, LeftMember
 
 
 def next_generation(generation: int) -> int:
@@ -72,6 +73,8 @@ class Group(Generic[Token]):
         "empty_since_ms",
         "generation",
         "leader",
+        "leave_write",
+        "leaves",
         "members",
         "name",
         "offsets",
@@ -99,13 +102,15 @@ class Group(Generic[Token]):
         self.leader = ""  # in `members`, or empty
         self.members: dict[str, Member[Token]] = {}
         self.statics: dict[str, str] = {}  # member by instance
-        self.pending: dict[
-            str, Principal | None
-        ] = {}  # ids that were given and not yet used, with their owners
+        self.pending: dict[str, PendingMember] = {}  # by ids that were given and not yet used, oldest first
         self.unsynced: set[str] = set()  # members that have not yet asked for their assignment
         self.barrier: Barrier | None = None  # only in PreparingRebalance
         self.start_write: int | None = None  # the write of the last generation's start, while in flight
         self.assign_write: int | None = None  # the write of this generation's assignment, while in flight
+        self.leaves: list[
+            tuple[Token, tuple[LeftMember, ...]]
+        ] = []  # calls whose members have left, and that the log does not know of yet, with their answers
+        self.leave_write: int | None = None  # the write that says so of earlier ones, while in flight
         self.recovered = False  # its generation began elsewhere and has no assignment yet
         self.announced = False  # the start of this generation was published, its end was not
         self.reason = ""
@@ -141,7 +146,8 @@ class Group(Generic[Token]):
         self.unsynced.clear()
         self._supported.clear()
         self._joining = self._stored_bytes = 0
-        self.barrier = self.start_write = self.assign_write = None
+        self.barrier = self.start_write = self.assign_write = self.leave_write = None
+        self.leaves.clear()
         self.recovered = self.announced = False
         self.leader = self.protocol = self.caused_by = ""
         self.reason = reason
@@ -193,9 +199,9 @@ class Group(Generic[Token]):
         member.owned = owned
         self._count(member, 1)
 
-    def add_pending(self, member_id: str, by: Principal | None) -> None:
+    def add_pending(self, member_id: str, pending: PendingMember) -> None:
         """An id was given; a member of this caller is expected to join with it."""
-        self.pending[member_id] = by
+        self.pending[member_id] = pending
         self._add_bytes(PENDING_BYTES)
 
     def remove_pending(self, member_id: str) -> None:
@@ -227,7 +233,7 @@ class Group(Generic[Token]):
 
     def check_pending(self, member_id: str, by: Principal | None) -> None:
         """Raises GroupAuthorizationFailed if the id was given to another caller."""
-        owner_after(self.pending[member_id], by, f"member {member_id!r} of group {self.name!r}")
+        owner_after(self.pending[member_id].owner, by, f"member {member_id!r} of group {self.name!r}")
 
     def find(self, member: str, instance: str | None, by: Principal | None) -> Member[Token]:
         """The member that sent a request, by this caller. Raises UnknownMemberId, or FencedInstanceId for a
@@ -360,13 +366,21 @@ class Group(Generic[Token]):
             self.caused_by,
         )
 
-    def record(self, assignments: dict[str, bytes], now_ms: int) -> tuple[bytes, bytes]:
-        """The group's record for the log, with these assignments."""
+    @property
+    def logged(self) -> bool:
+        """True if the log may hold members of this group."""
+        return self.generation > 0 and bool(self.protocol)
+
+    def record(
+        self, assignments: dict[str, bytes], now_ms: int, *, gathers: bool = False
+    ) -> tuple[bytes, bytes]:
+        """The group's record for the log, with these assignments. `gathers`: its members gather for a new
+        generation. The record has no leader then, so that a coordinator that loads it has them gather."""
         value = GroupValue(
             self.protocol_type,
             self.generation,
             self.protocol or None,
-            self.leader or None,
+            None if gathers else self.leader or None,
             now_ms,
             tuple(m.stored(self.protocol, assignments.get(m.member, b"")) for m in self.members.values()),
         )

@@ -53,6 +53,11 @@ class ServerSocket:
         return int.from_bytes(self._greeting[_TIMEOUT_FIELD], "big", signed=True) / 1000
 
     @property
+    def heard(self) -> bool:
+        """True if the server has said anything, or has ended the connection."""
+        return bool(self._greeting) or self._over or self._failure is not None
+
+    @property
     def silence_left_s(self) -> float:
         """Seconds until the server's silence is too long; 0 or less: it is."""
         allowed = max(self.granted_s * SILENCE_MAX, SILENCE_S_MIN) if self.granted_s else CONNECT_S_MAX
@@ -86,6 +91,13 @@ class ServerSocket:
             self._on_refused(refusal_of(self._failure))
         elif isinstance(self._connected, ssl.SSLSocket) and not self._greeting:
             self._on_refused(ENDED_EARLY)
+
+    def say(self, word: bytes, wait_s: float) -> None:
+        """Send a word and wait for any answer. Raises OSError if there is none."""
+        self._connected.settimeout(wait_s)
+        self._connected.sendall(word)
+        if not self._connected.recv(READ_AHEAD_BYTES):
+            raise ConnectionAbortedError("the server said nothing")
 
     # --- called by kazoo ---------------------------------------------------------------------
 

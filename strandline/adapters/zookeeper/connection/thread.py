@@ -10,6 +10,7 @@ handler
 * reads ahead, so that a pipelined answer costs a slice and not four system calls;
 * detects a silent server although requests are still being sent, which kazoo regards as a
   heartbeat;
+* names the session to no server that does not answer (`naming.py`);
 * can refuse to connect again, so that one client never lives in two sessions;
 * encrypts connections itself, if it is given the means: kazoo's own settings for TLS change nothing.
 """
@@ -28,10 +29,14 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, Final
 
+from strandline.adapters.zookeeper.connection.naming import Naming
 from strandline.adapters.zookeeper.connection.server_socket import CONNECT_S_MAX, ServerSocket
 from strandline.adapters.zookeeper.connection.tls import ClientTls, TlsRefused, shake_hands
 from strandline.errors import SettingsError
 from strandline.ports import Clock
+
+KNOCK: Final = b"ruok"
+"""A four letter word. A server answers that it is well, or that it does not serve this word."""
 
 CALLS_IN_A_ROW_MAX: Final = 32
 """An answer wakes a task, and a task may create a replica. A thousand answers that arrive together would have
@@ -149,10 +154,17 @@ class Handler:
     name = "strandline"
     timeout_exception = TimeoutError
 
-    def __init__(self, clock: Clock, tls: ClientTls | None, on_refused: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        tls: ClientTls | None,
+        on_refused: Callable[[str, str], None],
+        session_timeout_s: float,
+    ) -> None:
         """Without `tls` connections are in plaintext. `on_refused` gets a server's address and the reason
         for which there is no encrypted connection to it; it runs on the connection thread."""
         self._clock = clock
+        self._naming = Naming(session_timeout_s)
         self._tls = tls
         self._on_refused = on_refused
         self._lock = threading.Lock()
@@ -224,9 +236,28 @@ class Handler:
         if self._refusing:
             raise ConnectionAbortedError("the session is over")
         wait_s = CONNECT_S_MAX if timeout is None else min(timeout, CONNECT_S_MAX)
+        host = hostname or address[0]
+        if self._socket is not None and self._socket.heard:
+            self._naming.heard()
+        if self._naming.must_knock(self._clock.monotonic()):
+            self._knock(address, host, wait_s)
+        connected = self._open(address, host, wait_s)
+        self._naming.named(self._clock.monotonic())  # kazoo does so at once
+        return connected
+
+    def _knock(self, address: tuple[str, int], host: str, wait_s: float) -> None:
+        """Ask a server for any answer, without a session. Raises OSError if it gives none."""
+        asked = self._open(address, host, wait_s)
+        try:
+            asked.say(KNOCK, wait_s)
+        finally:
+            asked.close()
+        self._naming.heard()
+
+    def _open(self, address: tuple[str, int], host: str, wait_s: float) -> ServerSocket:
+        """A connection, which `sever` breaks. Raises OSError."""
         opened = socket.create_connection(address, wait_s)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        host = hostname or address[0]
         refused = partial(self._on_refused, f"{host}:{address[1]}")
         try:
             wrapped = None if self._tls is None else self._tls.wrap(opened, host)

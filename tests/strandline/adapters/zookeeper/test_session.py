@@ -257,6 +257,74 @@ async def test_requests_queued_for_a_dead_session_are_never_made_in_a_new_one(
     assert "zk_global_sessions\t1\n" in await four_letter_word(own_zookeeper.port, "mntr")
 
 
+async def test_a_session_that_was_replaced_at_a_reconnect_is_over(
+    own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
+) -> None:
+    """What stands between grants another session than the one that was asked for: its ephemerals are not
+    this process's, and no queued request may be made in it (CORRECTNESS E1, E10, E11)."""
+    other = await open_session(zookeeper=own_zookeeper.address)
+    async with Proxy(own_zookeeper.port) as link:
+        session = await open_session(zookeeper=link.address)
+        await session.create("/me", ephemeral=True)
+        identity, states = session.session_id, states_of(session)
+        link.cut()
+        await reached(session, LinkState.SUSPENDED)
+        link.change_first = forgets_the_session
+        async with asyncio.TaskGroup() as group:
+            queued = group.create_task(outcome(session.create("/ghost")))
+            await asyncio.sleep(0)
+            link.mend()
+        async with asyncio.timeout(10):
+            await session.wait_ended()
+        assert isinstance(queued.result(), SessionEnded)
+        assert session.session_id == identity
+        assert states == [LinkState.SUSPENDED, LinkState.ENDED]
+    assert not await other.exists("/ghost")
+
+
+@pytest.mark.slow
+async def test_a_session_ends_though_its_requests_arrive_and_their_answers_are_lost(
+    own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
+) -> None:
+    """Its owner cannot do anything, and its ephemerals keep others from that. It is not named in attempts
+    to reconnect that no server answers, and so it ends (CORRECTNESS E20)."""
+    other = await open_session(zookeeper=own_zookeeper.address)
+    async with Proxy(own_zookeeper.port) as link:
+        session = await open_session(zookeeper=link.address, zookeeper_session_timeout_ms=1_500)
+        await session.create("/me", ephemeral=True)
+        link.swallows_answers = True
+
+        async def is_gone() -> bool:
+            return await other.exists("/me") is None
+
+        await eventually(is_gone, deadline_s=8, what="the session of the deaf client has ended")
+        assert session.state is LinkState.SUSPENDED
+        link.swallows_answers = False
+        async with asyncio.timeout(10):
+            await session.wait_ended()
+
+
+@pytest.mark.slow
+async def test_a_session_lives_on_if_answers_were_lost_for_a_moment(
+    own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
+) -> None:
+    async with Proxy(own_zookeeper.port) as link:
+        session = await open_session(zookeeper=link.address, zookeeper_session_timeout_ms=6_000)
+        identity, states = session.session_id, states_of(session)
+        link.swallows_answers = True
+        await reached(session, LinkState.SUSPENDED)
+        link.swallows_answers = False
+        await reached(session, LinkState.CONNECTED)
+        assert await session.exists("/")
+        assert (session.session_id, states) == (identity, [LinkState.SUSPENDED, LinkState.CONNECTED])
+
+
+def forgets_the_session(first: bytes) -> bytes:
+    """The request that begins a connection, with 0 for the session, which begins another one: it has its own
+    length, the protocol's version, the last transaction and the timeout before it, the password after it."""
+    return first[:20] + bytes(8) + first[28:]
+
+
 async def test_operations_around_an_expiry_all_come_to_an_end(
     open_session: SessionFactory, zookeeper: str
 ) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strandline.errors import FencedInstanceId, InvalidRequest, RebalanceInProgress, UnknownMemberId
+from strandline.errors import (
+    CoordinatorNotAvailable,
+    FencedInstanceId,
+    InvalidRequest,
+    NotCoordinator,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
 from strandline.vocabulary.groups import Joined, LeaveGroup, LeavingMember, LeftMember
 from tests.broker.core.groups.support.stage import GROUP, LIMITS, Stage
 
@@ -109,3 +116,116 @@ def test_a_static_member_leaves_by_its_instance_and_not_by_its_process() -> None
     assert isinstance(unknown.error, UnknownMemberId)
     assert stage.leave(LeavingMember("", instance="one")) == (LeftMember("s"),)
     assert stage.state == "Empty"
+
+
+def leaving(*members: str) -> LeaveGroup:
+    return LeaveGroup(GROUP, tuple(map(LeavingMember, members)))
+
+
+def test_the_next_coordinator_does_not_wait_for_a_member_that_left() -> None:
+    """CORRECTNESS G20: the rebalance that it caused is not over when the coordinator dies. The other members
+    are asked to join again, whether they had heard of that or not."""
+    old = Stage()
+    generation = old.stable("a", "b", "c")
+    for gone, rest in (("b", "ac"), ("a", "bc")):  # a leads
+        stage = old.elsewhere()
+        assert stage.leave(gone) == (LeftMember(gone),)
+        new = stage.elsewhere()
+        assert [member.member for member in new.describe().members] == list(rest)
+        assert new.state == "PreparingRebalance"
+        joins = {member: new.join(member) for member in rest}
+        assert {new.answer(join, Joined).generation for join in joins.values()} == {generation + 1}
+        assert new.answer(new.heartbeat(gone, generation), UnknownMemberId)
+
+
+def test_a_leave_is_answered_once_the_log_has_it() -> None:
+    stage = Stage()
+    stage.stable("a", "b")
+    stage.writing = False
+    token = stage.ask(leaving("b"))
+    assert stage.waits(token)
+    assert stage.state == "PreparingRebalance"
+    stage.written()
+    assert stage.answer(token, tuple) == (LeftMember("b"),)
+
+
+def test_members_that_leave_while_a_leave_is_written_are_written_together() -> None:
+    """Each write has the whole group: one for each of a thousand members would be too much."""
+    stage = Stage()
+    stage.stable("a", "b", "c", "d")
+    stage.writing = False
+    tokens = [stage.ask(leaving(member)) for member in "bcd"]
+    stage.written()
+    assert [stage.waits(token) for token in tokens] == [False, True, True]
+    stage.written()
+    assert [stage.waits(token) for token in tokens] == [False, False, False]
+    assert not stage.wanted
+    assert [member.member for member in stage.elsewhere().describe().members] == ["a"]
+
+
+def test_the_start_of_the_next_generation_says_who_left() -> None:
+    stage = Stage()
+    stage.stable("a", "b")
+    a = stage.join("a")
+    stage.writing = False
+    token = stage.ask(leaving("b"))
+    assert len(stage.wanted) == 1
+    assert stage.waits(a) and stage.waits(token)
+    stage.written()
+    assert stage.answer(a, Joined).generation == 3
+    assert stage.answer(token, tuple) == (LeftMember("b"),)
+
+
+def test_a_start_that_could_not_be_written_says_nothing_of_who_left() -> None:
+    stage = Stage()
+    stage.stable("a", "b")
+    a = stage.join("a")
+    stage.writing = False
+    token = stage.ask(leaving("b"))
+    stage.failed()
+    assert stage.answer(a, CoordinatorNotAvailable)
+    assert stage.waits(token)
+    stage.written()
+    assert stage.answer(token, tuple) == (LeftMember("b"),)
+
+
+def test_the_last_leave_is_answered_once_the_log_has_the_empty_group() -> None:
+    stage = Stage()
+    stage.stable("a", "b")
+    stage.writing = False
+    tokens = [stage.ask(leaving("a")), stage.ask(leaving("b"))]
+    assert stage.waits(tokens[1])
+    stage.written()
+    assert not stage.waits(tokens[0]) and stage.waits(tokens[1])
+    stage.written()
+    assert stage.answer(tokens[1], tuple) == (LeftMember("b"),)
+    assert stage.elsewhere().state == "Empty"
+
+
+def test_a_leave_that_could_not_be_written_is_an_error() -> None:
+    stage = Stage()
+    stage.stable("a", "b")
+    stage.writing = False
+    token = stage.ask(leaving("b"))
+    stage.failed()
+    assert "was not written" in stage.answer(token, CoordinatorNotAvailable).message
+    stage.unload()
+
+
+def test_a_leave_that_waits_for_the_log_is_answered_when_another_broker_leads() -> None:
+    stage = Stage()
+    stage.stable("a", "b", "c")
+    stage.writing = False
+    tokens = [stage.ask(leaving(member)) for member in "bc"]
+    stage.unload()
+    for token in tokens:
+        assert stage.answer(token, NotCoordinator)
+
+
+def test_a_member_that_the_log_does_not_know_leaves_at_once() -> None:
+    stage = Stage(replace(LIMITS, group_initial_rebalance_delay_ms=3_000))
+    stage.enter("a")
+    stage.enter("b")
+    stage.writing = False
+    assert stage.leave("b") == (LeftMember("b"),)
+    assert not stage.wanted

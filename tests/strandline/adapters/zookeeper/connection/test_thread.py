@@ -186,7 +186,7 @@ def test_data_read_ahead_counts_as_readable(
     ends: tuple[ServerSocket, socket.socket], clock: HandClock
 ) -> None:
     client, server = ends
-    handler = Handler(clock, None, print)
+    handler = Handler(clock, None, print, 3.0)
     server.sendall(b"ab")
     assert handler.select([client], [], [], 10) == ([client], [], [])
     assert client.recv(1) == b"a"
@@ -205,7 +205,7 @@ def test_a_bell_is_seen_beside_what_was_read_ahead(
         server.sendall(b"ab")
         client.recv(1)
         counter.send(b"\0")
-        assert Handler(clock, None, print).select([client, counter], [], [], 10) == (
+        assert Handler(clock, None, print, 3.0).select([client, counter], [], [], 10) == (
             [client, counter],
             [],
             [],
@@ -222,7 +222,7 @@ def test_silence_is_measured_from_the_last_received_message(
 ) -> None:
     """The client gives up a hanging server before the session could expire, even while it sends (E1)."""
     client, server = ends
-    handler = Handler(clock, None, print)
+    handler = Handler(clock, None, print, 3.0)
     if handshake:
         server.sendall(handshake)
         client.recv(len(handshake))
@@ -240,12 +240,12 @@ def test_a_process_that_slept_does_not_blame_the_server(
     client, server = ends
     server.sendall(greeting(1_000))
     clock.now_s += 60
-    assert Handler(clock, None, print).select([client], [], [], 10) == ([client], [], [])
+    assert Handler(clock, None, print, 3.0).select([client], [], [], 10) == ([client], [], [])
 
 
 def test_a_handler_that_refuses_never_connects_again(clock: HandClock) -> None:
     """The session is over: this client must not begin another (CORRECTNESS E10)."""
-    handler = Handler(clock, None, print)
+    handler = Handler(clock, None, print, 3.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
         handler.create_connection(address, timeout=1).close()
@@ -255,7 +255,7 @@ def test_a_handler_that_refuses_never_connects_again(clock: HandClock) -> None:
 
 
 def test_to_sever_wakes_the_thread_that_reads(clock: HandClock) -> None:
-    handler = Handler(clock, None, print)
+    handler = Handler(clock, None, print, 3.0)
     handler.sever()
     with socket.create_server(("127.0.0.1", 0)) as server:
         connected = handler.create_connection(server.getsockname(), timeout=1)
@@ -268,7 +268,7 @@ def test_to_sever_wakes_the_thread_that_reads(clock: HandClock) -> None:
 
 def test_a_stopped_handler_does_not_sleep(clock: HandClock) -> None:
     """So that the end of a session waits for no back-off."""
-    handler = Handler(clock, None, print)
+    handler = Handler(clock, None, print, 3.0)
     handler.start()
     handler.stop()
     handler.sleep_func(3_600)
@@ -322,7 +322,7 @@ def test_a_part_of_a_tls_record_is_nothing_to_read_yet(
 ) -> None:
     """kazoo waits for an answer as soon as a server is readable, and sends no request meanwhile (Z1)."""
     client, server = encrypted_ends
-    handler = Handler(clock, None, print)
+    handler = Handler(clock, None, print, 3.0)
     counter = WakeUpCounter()
     record = server.encrypted(b"answer")
     with closing(counter):
@@ -341,7 +341,7 @@ def test_tls_records_are_read_ahead_without_loss(
     encrypted_ends: tuple[ServerSocket, EncryptedServer], clock: HandClock
 ) -> None:
     client, server = encrypted_ends
-    handler = Handler(clock, None, print)
+    handler = Handler(clock, None, print, 3.0)
     sent = bytes(range(256)) * 300
     server.connected.sendall(server.after_handshake + server.encrypted(sent))
     read = b""
