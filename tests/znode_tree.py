@@ -112,7 +112,7 @@ class ZnodeTree:
         return results
 
     def expire(self, session: int) -> None:
-        self._zxid += 1
+        self.zxid += 1
         for path in [path for path, node in self.nodes.items() if node.ephemeral_owner == session]:
             del self.nodes[path]
             self._changed(_parent(path))
@@ -144,7 +144,7 @@ class ZnodeTree:
 
     def _changed(self, path: str) -> None:
         if path in self.nodes:
-            self.nodes[path] = replace(self.nodes[path], children_zxid=self._zxid)
+            self.nodes[path] = replace(self.nodes[path], children_zxid=self.zxid)
         for watch in self._watches:
             if watch.path == path:
                 self._tell(watch)

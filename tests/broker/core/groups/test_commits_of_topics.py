@@ -11,12 +11,13 @@ from strandline.broker.core.groups.records import (
     UnreadableGroupRecord,
     encode_offset_key,
     encode_offset_value,
+    encode_topic_id,
 )
 from strandline.broker.core.groups.requests import Commit
 from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.errors import UnknownLeaderEpoch, UnknownTopicId
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
-from strandline.records import Headers
+from strandline.records import Codec, Headers, decode_batch, iterate, pack
 from strandline.vocabulary.groups import NO_GENERATION, NO_MEMBER, CommittedOffset, OffsetCommit, OffsetFetch
 from tests.broker.core.groups.support.stage import GROUP, Stage, partition
 
@@ -185,3 +186,49 @@ def test_the_id_is_in_a_header_so_that_earlier_brokers_read_the_commit() -> None
     assert (found := loaded(())) is not None and found.topic_id == NO_TOPIC_ID
     with pytest.raises(UnreadableGroupRecord, match="not 16 bytes"):
         loaded(((TOPIC_ID_HEADER, b"short"),))
+
+
+BEFORE = bytes.fromhex(
+    "00000000000000000000008affffffff02e57765cd0000000000010000018bcfe568000000018bcfe56800ffffffffffffffffff"
+    "ffffffffff000000025a000000180001000167000174000000003600030000000000000014000000030003776879000001"
+    "8bcfe568000054000002180001000167000174000000013000030000000000000007ffffffff00000000018bcfe5680000"
+)
+"""A batch of two commits, recorded from a broker of the version before topic ids."""
+SINCE = bytes.fromhex(
+    "0000000000000000000000c0ffffffff0273b383b70000000000010000018bcfe568000000018bcfe56800ffffffffffffffffff"
+    "ffffffffff000000028e010000001800010001670001740000000036000300000000000000140000000300037768790000018b"
+    "cfe568000210746f7069632e69642000112233445566778899aabbccddeeff88010000021800010001670001740000000130"
+    "00030000000000000007ffffffff00000000018bcfe568000210746f7069632e69642000112233445566778899aabbccddeeff"
+)
+"""The same commits of a topic with an id. A broker of the earlier version was seen to read both from it."""
+ID = TopicId("00112233445566778899aabbccddeeff")
+AT_MS = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(("batch", "topic_id"), [(BEFORE, NO_TOPIC_ID), (SINCE, ID)])
+def test_commits_of_both_versions_are_read(batch: bytes, topic_id: TopicId) -> None:
+    """In a rolling upgrade a partition of the offsets topic is led by brokers of both versions in turn."""
+    stage = Stage()
+    for header in iterate(batch):
+        for record in decode_batch(batch, header):
+            stage.core.load(record.key or b"", record.value, record.timestamp, record.headers)
+    asked = OffsetFetch("g")
+    assert stage.answer(stage.ask(asked), dict) == {
+        partition(0, "t"): CommittedOffset(20, 3, "why", AT_MS, topic_id),
+        partition(1, "t"): CommittedOffset(7, -1, "", AT_MS, topic_id),
+    }
+
+
+@pytest.mark.parametrize(("batch", "topic_id"), [(BEFORE, NO_TOPIC_ID), (SINCE, ID)])
+def test_commits_are_written_so_that_brokers_of_both_versions_read_them(
+    batch: bytes, topic_id: TopicId
+) -> None:
+    commits = {
+        partition(0, "t"): CommittedOffset(20, 3, "why", AT_MS, topic_id),
+        partition(1, "t"): CommittedOffset(7, -1, "", AT_MS, topic_id),
+    }
+    records = [
+        (encode_offset_key("g", name), encode_offset_value(each), encode_topic_id(each.topic_id), AT_MS)
+        for name, each in commits.items()
+    ]
+    assert pack(records, codec=Codec.NONE).seal() == batch
