@@ -15,7 +15,6 @@ from uuid import UUID
 
 from strandline.adapters.unfinished_changes import unfinished_noted
 from strandline.broker.core.groups.limits import check_group
-from strandline.broker.core.groups.present_topics import PresentTopics
 from strandline.broker.core.groups.requests import (
     Commit,
     DeleteGroup,
@@ -26,6 +25,7 @@ from strandline.broker.core.groups.requests import (
     Report,
     Request,
 )
+from strandline.broker.core.groups.state.present_topics import PresentTopics
 from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.groups.coordinators import Coordinators
 from strandline.broker.groups.placement import partition_of
@@ -284,7 +284,7 @@ class GroupHandlers:
 
     async def _of_present_topics(self, found: FetchedOffsets) -> FetchedOffsets:
         """A commit of a topic that was deleted counts as absent, though another topic has its name now. The
-        look begins after the commits were read, so it finds the id of whatever they are commits of."""
+        look begins after the commits were read, so the id that it finds is not older than they."""
         known = [name for name, each in found.items() if each is not None and each.topic_id]
         if not known:
             return found

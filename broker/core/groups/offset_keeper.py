@@ -88,7 +88,7 @@ class OffsetKeeper(Generic[Token]):
         RebalanceInProgress.
         """
         if request.generation < 0 and group.state is GroupState.EMPTY:
-            return  # from outside the group, whatever member or instance the client calls itself
+            return  # from outside the group, under any name of a member or an instance
         if request.generation == NO_GENERATION and request.member == NO_MEMBER and request.instance is None:
             raise UnknownMemberId(
                 f"group {group.name} has {len(group.members)} members: only they commit, "

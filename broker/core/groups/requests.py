@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
-from strandline.broker.core.groups.present_topics import NOTHING_KNOWN, PresentTopics
+from strandline.broker.core.groups.state.present_topics import NOTHING_KNOWN, PresentTopics
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import (
     Heartbeat,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from strandline.broker.core.groups.effects import Append
-from strandline.broker.core.groups.present_topics import PresentTopics
 from strandline.broker.core.groups.records import (
     TOPIC_ID_HEADER,
     UnreadableGroupRecord,
@@ -15,6 +14,7 @@ from strandline.broker.core.groups.records import (
 )
 from strandline.broker.core.groups.requests import Commit
 from strandline.broker.core.groups.state.offsets import SeenTopics
+from strandline.broker.core.groups.state.present_topics import PresentTopics
 from strandline.errors import UnknownLeaderEpoch, UnknownTopicId
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.records import Codec, Headers, decode_batch, iterate, pack
