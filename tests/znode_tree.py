@@ -112,6 +112,7 @@ class ZnodeTree:
         return results
 
     def expire(self, session: int) -> None:
+        self.zxid += 1
         for path in [path for path, node in self.nodes.items() if node.ephemeral_owner == session]:
             del self.nodes[path]
             self._changed(_parent(path))
@@ -142,6 +143,8 @@ class ZnodeTree:
         return path
 
     def _changed(self, path: str) -> None:
+        if path in self.nodes:
+            self.nodes[path] = replace(self.nodes[path], children_zxid=self.zxid)
         for watch in self._watches:
             if watch.path == path:
                 self._tell(watch)

@@ -16,6 +16,7 @@ import structlog
 from strandline.broker.core.groups.coordinator import Coordinator, GroupOffsets
 from strandline.broker.core.groups.effects import Answer, Append, Effect, Failed, GroupEvent, Instant, Publish
 from strandline.broker.core.groups.requests import Request
+from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.appender import Appender
 from strandline.broker.replicas.leadership import STORAGE_RETRY_S, Leadership
@@ -83,8 +84,10 @@ class CoordinatorPartition:
         self._on_storage_failed = on_storage_failed
         self._expiry_ms = expiry_ms
         self._appender = Appender(leadership, settings, clock, self._appended)
-        self._deleted_meanwhile: set[str] = set()
+        self._gone_meanwhile: set[str] = set()
         """Topics that were deleted while the groups were being read."""
+        self.followed: Set[str] | None = None
+        """The incarnations with which its offsets were last compared."""
         self._ended = False
         self._wake = asyncio.Event()
         self._sleeping_until: float | None = None
@@ -142,12 +145,26 @@ class CoordinatorPartition:
         """What each group has committed; nothing while the groups are being read."""
         return self._core.committed() if self.active else ()
 
-    def topics_deleted(self, topics: Set[str]) -> None:
-        """These topics are gone: remove their offsets."""
+    @property
+    def mark(self) -> int:
+        """The last write, for a look at topics that begins now."""
+        return self._core.mark
+
+    def follow_topics(self, topics: SeenTopics) -> None:
+        """Remove the offsets of topics that are gone or were made anew."""
         if self.active:
-            self._carry_out(self._core.delete_topic_offsets(topics, self._now()))
+            self._carry_out(self._core.follow_topics(topics, self._now()))
         else:
-            self._deleted_meanwhile |= topics
+            self._gone_meanwhile |= topics.gone
+
+    def topics(self, without: Set[str]) -> set[str]:
+        """The topics of offsets that were read in none of these incarnations, or whose one is not known."""
+        return {
+            name.topic
+            for group in self.committed()
+            for name, committed in group.offsets.everything().items()
+            if committed.topic_id not in without
+        }
 
     # --- effects -----------------------------------------------------------------------------
 
@@ -241,7 +258,7 @@ class CoordinatorPartition:
             return
         self.active = True
         self._carry_out(self._core.loaded(self._now()))
-        self.topics_deleted(self._deleted_meanwhile)
+        self.follow_topics(SeenTopics(self.mark, self._gone_meanwhile))
         logger.info(
             "groups loaded",
             partition=self.number,

@@ -7,7 +7,7 @@ leads that, the answer is NotCoordinator, and names it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -25,6 +25,7 @@ from strandline.broker.core.groups.requests import (
     Report,
     Request,
 )
+from strandline.broker.core.groups.state.present_topics import PresentTopics
 from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.groups.coordinators import Coordinators
 from strandline.broker.groups.placement import partition_of
@@ -63,7 +64,6 @@ from strandline.security.rights import (
 )
 from strandline.tasks import Slices
 from strandline.vocabulary.groups import (
-    CommittedOffset,
     DescribedGroup,
     FetchedOffsets,
     Heartbeat,
@@ -253,8 +253,7 @@ class GroupHandlers:
             if not offsets:
                 return refused
             request = replace(request, offsets=offsets)
-        missing = await self._missing(request.offsets)
-        commit = Commit(request, missing, await self._topic_ids(request.offsets))
+        commit = Commit(request, *await self._present(request.offsets))
         answer: OffsetResults = await self._ask(commit, self._access.owner(caller))
         return {**answer, **refused}
 
@@ -271,27 +270,31 @@ class GroupHandlers:
             return {name: offset for name, offset in answer.items() if name not in refused}
         return answer
 
-    async def _topic_ids(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[str, TopicId]:
-        """The ids of the topics, as far as they are known. What this broker has read may be older than what a
-        member knows: before its commit is refused, they are read again."""
-        ids = self._view.topic_ids({name.topic for name in offsets})
-        doubtful = {
-            name.topic
-            for name, each in offsets.items()
-            if not same_topic(each.topic_id, ids.get(name.topic, NO_TOPIC_ID))
-        }
-        return {**ids, **await self._view.present_ids(doubtful)} if doubtful else ids
+    async def _present(self, names: Collection[TopicPartition]) -> tuple[Set[TopicPartition], PresentTopics]:
+        """The partitions that do not exist, and the topics as they are; nothing is known of too many: the
+        coordinator refuses those anyway.
+
+        The look begins after the commit arrived. A client that has read what was made anew since cannot have
+        sent it, so what is written later has the id that the client means.
+        """
+        if len(names) > self._partitions_max:
+            return frozenset(), PresentTopics()
+        now = await self._view.topics_now(names)
+        return now.missing(names), PresentTopics(now.ids, now.above_epochs, now.latest_epoch)
 
     async def _of_present_topics(self, found: FetchedOffsets) -> FetchedOffsets:
         """A commit of a topic that was deleted counts as absent, though another topic has its name now. The
-        ids are read after the commits: a commit of what is made anew meanwhile has another id."""
-        known = {name.topic for name, each in found.items() if each is not None and each.topic_id}
+        look begins after the commits were read, so the id that it finds is not older than they."""
+        known = [name for name, each in found.items() if each is not None and each.topic_id]
         if not known:
             return found
-        ids = await self._view.present_ids(known)
+        now = await self._view.topics_now(known)
+        ids = now.ids
         return {
             name: None
-            if each is not None and not same_topic(each.topic_id, ids.get(name.topic, NO_TOPIC_ID))
+            if each is not None
+            and each.topic_id
+            and (now.has_no(name.topic) or not same_topic(each.topic_id, ids.get(name.topic, NO_TOPIC_ID)))
             else each
             for name, each in found.items()
         }

@@ -65,6 +65,13 @@ def list_offsets_code(error: StrandlineError | None, version: int) -> int:
     return _known(code_of(error), epochs=version >= LIST_OFFSETS_EPOCHS_SINCE)
 
 
+def commit_code(error: StrandlineError | None) -> int:
+    """UNKNOWN_TOPIC_OR_PARTITION for an offset of a topic that was deleted: clients of these versions know no
+    UNKNOWN_TOPIC_ID here, and Java's would end its application for it."""
+    known = {ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    return int(known[error.code]) if error is not None and error.code in known else code_of(error)
+
+
 def heartbeat_code(error: StrandlineError) -> int:
     """No error while the coordinator reads its groups, as Kafka answers: the group may well be as its member
     knows it. aiokafka's consumer ends for good after COORDINATOR_LOAD_IN_PROGRESS."""

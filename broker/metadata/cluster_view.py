@@ -13,8 +13,8 @@ from typing import Final
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import BulkReads
-from strandline.broker.metadata.existing_partitions import ExistingPartitions
-from strandline.broker.metadata.prompt_reads import PromptReads
+from strandline.broker.metadata.existing_partitions import ExistingPartitions, TopicsNow
+from strandline.broker.metadata.prompt_reads import PromptReads, Unanswered
 from strandline.broker.metadata.shared_look import SharedLook
 from strandline.broker.metadata.topic_cache import TopicCache
 from strandline.broker.metadata.topic_outlines import TopicOutlines
@@ -28,7 +28,7 @@ from strandline.errors import (
     NotLeaderOrFollower,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicId, TopicPartition
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
 from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
 from strandline.tasks import Slices, pipelined
 from strandline.vocabulary.log import LeaderWait
@@ -48,6 +48,8 @@ SIZES_WAIT_S: Final = 5.0
 AWAY_S: Final = 10.0
 """Requests do not wait while ZooKeeper has been away for this time."""
 LINK_LOOK_S: Final = 0.05
+LOOK_AGAIN_S: Final = 1.0
+"""Commits do not wait for ZooKeeper for this time after it left a look at their topics unanswered."""
 
 
 class ClusterView:
@@ -70,6 +72,8 @@ class ClusterView:
         self._waits_max = settings.leader_waits_max
         self._away_since = float("inf")
         """When ZooKeeper did not answer for the sizes of topics, monotonic, and has not answered since."""
+        self._next_look_at = 0.0
+        """When topics of commits are looked at again, monotonic."""
         self._waited_for = 0
         """Partitions whose leaders held requests wait for."""
         self.cluster_id = ""
@@ -146,18 +150,18 @@ class ClusterView:
         except ConnectionLost:
             return frozenset()
 
-    def topic_ids(self, topics: Iterable[str]) -> dict[str, TopicId]:
-        """The ids of topics that `missing` has read, as far as they are known; they may have been made anew
-        since."""
-        return self._existing.topic_ids(topics)
-
-    async def present_ids(self, topics: Set[str]) -> dict[str, TopicId]:
-        """The ids of these topics, of a reading that begins after this call; none while ZooKeeper does not
-        answer quickly. A topic that does not exist has NO_TOPIC_ID."""
+    async def topics_now(self, names: Iterable[TopicPartition]) -> TopicsNow:
+        """The topics of these partitions, by a look that begins after this call. Nothing is known while
+        ZooKeeper does not answer quickly; then no request waits for it for a while."""
+        if self._clock.monotonic() < self._next_look_at:
+            return TopicsNow()
         try:
-            return await self._prompt.soon(self._existing.present_ids(topics))
+            return await self._prompt.soon(self._existing.now(names))
+        except Unanswered:
+            self._next_look_at = self._clock.monotonic() + LOOK_AGAIN_S
         except CoordinationError:
-            return {}
+            pass
+        return TopicsNow()
 
     async def registration(self, broker: BrokerId) -> Registration | None:
         """The broker's registration in ZooKeeper, None if there is none. Raises BrokerNotAvailable while

@@ -7,15 +7,16 @@ just created is never missing. Names that do not exist are not kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.metadata.shared_look import SharedLook
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.errors import CoordinationError
-from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
-from strandline.ports import Clock, Coordination, NoNode
+from strandline.ids import NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
+from strandline.ports import Clock, Coordination, NoNode, Znode
 from strandline.tasks import pipelined
 from strandline.vocabulary.topics import is_topic_name
 
@@ -24,14 +25,49 @@ ONE_BY_ONE_MAX: Final = 20
 first."""
 
 
-class _Found(NamedTuple):
+class FoundTopic(NamedTuple):
     partitions: int
     topic_id: TopicId
+    above_epoch: int
+    """All epochs of its leaders are higher; NO_EPOCH if that is not known."""
     until: float
-    """Until when it is used, monotonic seconds."""
+    """Until when it is used without a look, monotonic seconds."""
 
 
-_NOT_FOUND: Final = _Found(0, NO_TOPIC_ID, 0.0)
+_NOT_FOUND: Final = FoundTopic(0, NO_TOPIC_ID, NO_EPOCH, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsNow:
+    """What a look found. It began after it was asked for: what was known before, of a topic or of a commit of
+    it, is not newer."""
+
+    looked: Set[str] = frozenset()
+    """Topics that were looked for, and those that could be read or do not exist; the others are unknown."""
+    found: Mapping[str, FoundTopic] = field(default_factory=dict)
+    latest_epoch: int = NO_EPOCH
+    """No leader has had a higher one; NO_EPOCH: not known."""
+
+    @property
+    def ids(self) -> dict[str, TopicId]:
+        return {topic: found.topic_id for topic, found in self.found.items()}
+
+    @property
+    def above_epochs(self) -> dict[str, int]:
+        return {topic: found.above_epoch for topic, found in self.found.items()}
+
+    def has_no(self, topic: str) -> bool:
+        """True if no topic has this name."""
+        return topic in self.looked and topic not in self.found
+
+    def missing(self, names: Iterable[TopicPartition]) -> Set[TopicPartition]:
+        """Those of these partitions that do not exist."""
+        return {
+            name
+            for name in names
+            if name.topic in self.looked
+            and not 0 <= name.partition < self.found.get(name.topic, _NOT_FOUND).partitions
+        }
 
 
 class ExistingPartitions:
@@ -41,8 +77,17 @@ class ExistingPartitions:
         self._connected = connected
         self._age_s = age_s
         self._clock = clock
-        self._found: dict[str, _Found] = {}
-        self._present = SharedLook(self._read)
+        self._found: dict[str, FoundTopic] = {}
+        self._looks = SharedLook(self._look)
+        self._listed_zxid = 0
+        """The transaction that last created or deleted a topic, as of the last look."""
+        self._checked: set[str] = set()
+        """Topics in `_found` that are as they were then: no topic came or went since they were read."""
+        self._grown: set[str] = set()
+        """Topics that the next look reads in any case: a partition was asked for that was not there."""
+        self._unreadable: set[str] = set()
+        """Topics whose znodes the last look could not understand."""
+        self._latest_epoch: int = NO_EPOCH
 
     async def missing(self, names: Iterable[TopicPartition]) -> Set[TopicPartition]:
         """Those of these that do not exist; none while ZooKeeper cannot be read."""
@@ -50,45 +95,99 @@ class ExistingPartitions:
         if not doubtful:
             return frozenset()
         try:
-            await self._read({name.topic for name in doubtful})
+            return (await self.now(doubtful)).missing(doubtful)
         except CoordinationError:
             return frozenset()
-        return {name for name in doubtful if not self._known(name)}
 
-    def topic_ids(self, topics: Iterable[str]) -> dict[str, TopicId]:
-        """The ids of these topics, as of the last reading; a topic may have been made anew since."""
-        return {topic: self._found[topic].topic_id for topic in topics if topic in self._found}
+    async def now(self, names: Iterable[TopicPartition]) -> TopicsNow:
+        """The topics of these partitions, by a look that begins after this call; concurrent calls share one.
+        Raises CoordinationError.
 
-    async def present_ids(self, topics: Set[str]) -> dict[str, TopicId]:
-        """The ids of these topics, of a reading that begins now; NO_TOPIC_ID where there is none. Raises
-        CoordinationError."""
-        await self._present.at(topics)
-        return {
-            topic: self._found[topic].topic_id if topic in self._found else NO_TOPIC_ID for topic in topics
-        }
+        If no topic was created or deleted since the last look, it costs two reads, however many topics there
+        are: a topic with a name keeps its id, and never has fewer partitions.
+        """
+        topics = set[str]()
+        for name in names:
+            topics.add(name.topic)
+            if not 0 <= name.partition < self._found.get(name.topic, _NOT_FOUND).partitions:
+                self._grown.add(name.topic)
+        if not topics:
+            return TopicsNow()
+        await self._looks.at(topics)
+        found = {topic: self._found[topic] for topic in topics if topic in self._found}
+        return TopicsNow(topics - self._unreadable, found, self._latest_epoch)
 
     def _known(self, name: TopicPartition) -> bool:
         found = self._found.get(name.topic, _NOT_FOUND)
         return 0 <= name.partition < found.partitions and self._clock.monotonic() < found.until
 
-    async def _read(self, topics: Set[str]) -> None:
+    async def _look(self, topics: Set[str]) -> None:
+        grown, self._grown = self._grown, set()
+        try:
+            await self._look_at(topics, grown)
+        except BaseException:
+            self._grown |= grown
+            raise
+
+    async def _look_at(self, topics: Set[str], grown: Set[str]) -> None:
         session = self._connected()
-        wanted = {topic for topic in topics if is_topic_name(topic)}
         await session.sync(znodes.TOPICS)
+
+        async def look(path: str) -> Znode | None:
+            try:
+                return await session.get(path)
+            except NoNode:
+                return None
+
+        listed, epoch = await pipelined(look, (znodes.TOPICS, znodes.EPOCH), in_flight_max=2)
+        zxid = 0 if listed is None else listed.children_zxid
+        if not zxid or zxid != self._listed_zxid:
+            self._listed_zxid = zxid
+            self._checked.clear()
+        if epoch is not None:
+            self._latest_epoch = _latest(epoch)
+        unchecked = topics - ((self._checked & self._found.keys()) - grown)
+        read = await self._read(session, unchecked) if unchecked else {}
+        self._take(topics - unchecked, unchecked, read)
+
+    def _take(self, checked: Set[str], unchecked: Set[str], read: Mapping[str, znodes.TopicNode]) -> None:
+        now = self._clock.monotonic()
+        found = {topic: each for topic, each in self._found.items() if topic not in unchecked}
+        found = {topic: each for topic, each in found.items() if each.until > now or topic in checked}
+        found |= {topic: found[topic]._replace(until=now + self._age_s) for topic in checked}
+        found |= {
+            topic: FoundTopic(node.partitions, node.topic_id, node.above_epoch, now + self._age_s)
+            for topic, node in read.items()
+            if node.partitions
+        }
+        self._found = found
+        self._checked = (self._checked | unchecked) & found.keys()
+
+    async def _read(self, session: Coordination, topics: Set[str]) -> dict[str, znodes.TopicNode]:
+        """Those of these topics that exist."""
+        wanted = {topic for topic in topics if is_topic_name(topic)}
         if len(wanted) > ONE_BY_ONE_MAX:
             wanted.intersection_update(await session.children(znodes.TOPICS))
+        unreadable = set[str]()
 
         async def read(topic: str) -> znodes.TopicNode | None:
             try:
                 return znodes.load_topic(topic, (await session.get(znodes.topic(topic))).data)
-            except (NoNode, znodes.UnreadableZnode):
+            except NoNode:
+                return None
+            except znodes.UnreadableZnode:
+                unreadable.add(topic)
                 return None
 
         names = sorted(wanted)
-        read_topics = await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
-        now = self._clock.monotonic()
-        kept = {topic: found for topic, found in self._found.items() if found.until > now}
-        self._found = {topic: found for topic, found in kept.items() if topic not in topics}
-        for topic, found in zip(names, read_topics, strict=True):
-            if found is not None and found.partitions:
-                self._found[topic] = _Found(found.partitions, found.topic_id, now + self._age_s)
+        nodes = await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        self._unreadable = (self._unreadable - topics) | unreadable
+        return {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
+
+
+def _latest(epoch: Znode) -> int:
+    """The last epoch that was given; NO_EPOCH if the znode cannot be read."""
+    try:
+        return znodes.last_epoch(epoch)
+    except znodes.UnreadableZnode:
+        return NO_EPOCH

@@ -11,6 +11,10 @@ from strandline.ports import ConnectionLost, Coordination, LinkState, SessionEnd
 T = TypeVar("T")
 
 
+class Unanswered(ConnectionLost):
+    """ZooKeeper did not answer in time, though the link stands."""
+
+
 class PromptReads:
     """The reads of one session. Each raises ConnectionLost if it is not answered within `wait_max_s` seconds
     after it was sent, or cannot be sent now, and SessionEnded without a session.
@@ -32,12 +36,12 @@ class PromptReads:
         return session
 
     async def soon(self, answer: Awaitable[T]) -> T:
-        """The answer. Raises ConnectionLost if it takes too long."""
+        """The answer. Raises Unanswered if it takes too long."""
         try:
             async with asyncio.timeout(self._wait_max_s):
                 return await answer
         except TimeoutError:
-            raise ConnectionLost(f"ZooKeeper did not answer within {self._wait_max_s} s") from None
+            raise Unanswered(f"ZooKeeper did not answer within {self._wait_max_s} s") from None
 
     async def get(self, path: str) -> Znode:
         """Raises NoNode too."""

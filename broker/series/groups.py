@@ -1,6 +1,7 @@
 """The offsets of consumer groups, under the names that kafka-exporter gives them.
 
-The lag of a group is the difference to `kafka_topic_partition_current_offset` of the partition. The broker
+The lag of a group is the difference to `kafka_topic_partition_current_offset` of the partition, from
+`kafka_topic_partition_oldest_offset` on. The broker
 that coordinates a group need not have its partitions, so the lag is for those who scrape all brokers.
 """
 

@@ -72,7 +72,7 @@ class ResetOffsets:
     async def do(self, clients: Clients, effect: Effect) -> Ended:
         """Raises NonEmptyGroup, …"""
         resets = await self._resets(clients.admin)
-        await clients.admin.alter_group_offsets(self.group, {each.name: each.new for each in resets})
+        await clients.admin.alter_group_offsets(self.group, {each.name: each.position for each in resets})
         partitions = counted(len(resets), "partition")
         return Ended.done(f"The offsets of group {shown(self.group)} in {partitions} are set.")
 

@@ -21,5 +21,5 @@ async def read_group(admin: Admin, group: str) -> GroupView:
     committed = await admin.group_offsets(group)
     wanted = partitions_of(members_of(description.group), committed)
     found = await admin.list_offsets(dict.fromkeys(wanted, LATEST))
-    ends = {name: end.offset for name, end in found.items() if not isinstance(end, StrandlineError)}
+    ends = {name: end for name, end in found.items() if not isinstance(end, StrandlineError)}
     return group_view(description.group, description.coordinator, committed, ends)

@@ -17,12 +17,20 @@ from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, Subscri
 from strandline.errors import InconsistentGroupProtocol
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
+from strandline.vocabulary.log import ListedOffset
+from strandline.vocabulary.log_position import same_topic
 from strandline.vocabulary.metadata import Endpoint
 
 CONSUMERS: Final = "consumer"
 """The protocol type of groups whose bytes are those of `strandline.consumer.core.protocol`."""
 EAGER: Final = "eager"
 COOPERATIVE: Final = "cooperative"
+ANOTHER_TOPIC: Final = "of a deleted topic"
+"""The commit has the id of another topic than has the name now."""
+BEYOND_END: Final = "beyond the end"
+"""The log lost its end in an unclean election, or a client committed what it had not read."""
+BEFORE_START: Final = "before the start"
+"""Records that the group has not read were deleted."""
 STABLE: Final = "Stable"
 """The state of a group whose members may have their assignments."""
 
@@ -55,7 +63,8 @@ class MemberView:
 class PartitionView:
     """A partition that the group has read or has assigned to a member; None is unknown.
 
-    `end` is the high watermark. `owner` owns the partition; `assigned_to` has not reported it yet.
+    `end` is the high watermark, `start` the log's first offset. `owner` owns the partition; `assigned_to` has
+    not reported it yet. `of_topic` is false if the commit is one of another topic that had the name.
     """
 
     name: TopicPartition
@@ -63,13 +72,29 @@ class PartitionView:
     end: int | None
     owner: str | None
     assigned_to: str | None
+    start: int | None = None
+    of_topic: bool = True
 
     @property
     def lag(self) -> int | None:
-        """The number of committed records from the committed offset on."""
-        if self.committed is None or self.end is None:
+        """The number of committed records from the committed offset on that are still there. None for a
+        commit of another topic: it counts as absent."""
+        if self.committed is None or self.end is None or not self.of_topic:
             return None
-        return max(0, self.end - self.committed)
+        return max(0, self.end - max(self.committed, self.start or 0))
+
+    @property
+    def note(self) -> str:
+        """Why the commit is no place in this log, if it is none."""
+        if self.committed is None:
+            return ""
+        if not self.of_topic:
+            return ANOTHER_TOPIC
+        if self.end is not None and self.committed > self.end:
+            return BEYOND_END
+        if self.start is not None and self.committed < self.start:
+            return BEFORE_START
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,23 +183,32 @@ def group_view(
     group: DescribedGroup,
     coordinator: Endpoint,
     committed: Mapping[TopicPartition, CommittedOffset],
-    ends: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, ListedOffset],
 ) -> GroupView:
     """Combines the answers of coordinator and leaders; `ends` lacks leaders that could not be asked."""
     members = members_of(group)
     owners = {name: member.member for member in members for name in member.owned}
     assigned = {name: member.member for member in members for name in member.assigned or ()}
     partitions = tuple(
-        PartitionView(
-            name,
-            committed[name].offset if name in committed else None,
-            ends.get(name),
-            owners.get(name),
-            assigned.get(name),
-        )
+        _partition_view(name, committed.get(name), ends.get(name), owners.get(name), assigned.get(name))
         for name in partitions_of(members, committed)
     )
     return GroupView(group, coordinator, members, partitions)
+
+
+def _partition_view(
+    name: TopicPartition,
+    committed: CommittedOffset | None,
+    found: ListedOffset | None,
+    owner: str | None,
+    assigned_to: str | None,
+) -> PartitionView:
+    offset = None if committed is None else committed.offset
+    if found is None:
+        return PartitionView(name, offset, None, owner, assigned_to)
+    start = None if found.log_start_offset < 0 else found.log_start_offset
+    of_topic = committed is None or same_topic(committed.topic_id, found.topic_id)
+    return PartitionView(name, offset, found.offset, owner, assigned_to, start, of_topic)
 
 
 def mixed_advice(view: GroupView) -> str:

@@ -9,6 +9,7 @@ marker and removes the topic.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -16,13 +17,23 @@ from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.topics import Brokers, TopicPlan
+from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import BrokerForgotten, Term
 from strandline.controller.term.writes import Multi, creation_steps
 from strandline.controller.topics.deletion import remove_topic
 from strandline.errors import CoordinationError, TopicAlreadyExists
-from strandline.ids import TopicId
-from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, SessionEnded, SetData
+from strandline.ids import NO_EPOCH, LeaderEpoch, TopicId
+from strandline.ports import (
+    Check,
+    Create,
+    Delete,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    SessionEnded,
+    SetData,
+)
 
 logger = structlog.get_logger(__name__)
 
@@ -35,7 +46,8 @@ async def create_topic(term: Term, plan: TopicPlan, topic_id: TopicId, brokers: 
     name = plan.name
     placed = PlacedTopic(topic_id, plan.assignments)
     multis = term.pack(creation_steps(name, placed, brokers.staying, term.stamp()))
-    node = znodes.TopicNode(topic_id, len(plan.assignments), plan.config)
+    above = await _last_epoch(term.session)
+    node = znodes.TopicNode(topic_id, len(plan.assignments), plan.config, above_epoch=above)
 
     async def stands() -> bool:
         return await read_topic(term.session, name) == node
@@ -52,10 +64,18 @@ async def create_topic(term: Term, plan: TopicPlan, topic_id: TopicId, brokers: 
     crash_point("controller.create.written")
 
 
+async def _last_epoch(session: FencedSession) -> LeaderEpoch:
+    """The last epoch that was taken: the leaders of a topic that is created after this have higher ones."""
+    try:
+        return znodes.last_epoch(await session.get(znodes.EPOCH))
+    except (NoNode, znodes.UnreadableZnode):
+        return NO_EPOCH
+
+
 async def _create_in_parts(term: Term, name: str, node: znodes.TopicNode, multis: Sequence[Multi]) -> None:
     session = term.session
     path, marker = znodes.topic(name), znodes.delete_topic(name)
-    empty = znodes.TopicNode(node.topic_id, 0, node.config)
+    empty = replace(node, partitions=0)
 
     async def begun() -> bool:
         return await read_topic(session, name) == empty

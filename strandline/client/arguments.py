@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition, named_twice
+from strandline.vocabulary.log_position import LogPosition
 
 INT64_MAX: Final = 2**63 - 1
 INT32_MAX: Final = 2**31 - 1
@@ -79,6 +80,11 @@ def by_partition(what: str, given: object) -> dict[TopicPartition, Any]:
     return {partition(name): value for name, value in given.items()}
 
 
-def offsets(given: object) -> dict[TopicPartition, int]:
-    """An offset by partition."""
-    return {name: offset(name, value) for name, value in by_partition("offsets", given).items()}
+def offsets(given: object) -> dict[TopicPartition, int | LogPosition]:
+    """An offset, or a position, by partition."""
+    return {
+        name: value._replace(offset=offset(name, value.offset))
+        if isinstance(value, LogPosition)
+        else offset(name, value)
+        for name, value in by_partition("offsets", given).items()
+    }

@@ -60,6 +60,8 @@ class Znode:
     """Session id of the owner; 0 for a persistent znode."""
     children: int = 0
     """The number of children."""
+    children_zxid: int = 0
+    """The transaction that last created or deleted a child; 0 if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.consumer.described.view import GroupView, group_view
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
+from strandline.vocabulary.log import ListedOffset
 from strandline.vocabulary.metadata import Endpoint
 
 COORDINATOR = Endpoint(2, "broker2", 9092)
@@ -41,7 +42,11 @@ def described(*members: DescribedMember, protocol_type: str = "consumer") -> Des
 def viewed(
     group: DescribedGroup,
     committed: Mapping[TopicPartition, CommittedOffset] | None = None,
-    ends: Mapping[TopicPartition, int] | None = None,
+    ends: Mapping[TopicPartition, int | ListedOffset] | None = None,
 ) -> GroupView:
     """The view of the group with these offsets."""
-    return group_view(group, COORDINATOR, committed or {}, ends or {})
+    listed = {
+        name: end if isinstance(end, ListedOffset) else ListedOffset(name, offset=end)
+        for name, end in (ends or {}).items()
+    }
+    return group_view(group, COORDINATOR, committed or {}, listed)

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from strandline.consumer.core.protocol import Assignment
-from strandline.ids import TopicPartition
+from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.vocabulary.groups import CommittedOffset
+from strandline.vocabulary.log import ListedOffset
 from tests.consumer.described_groups import described, member, viewed
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -31,6 +32,30 @@ def test_lag_is_counted_from_the_committed_offset_to_the_high_watermark() -> Non
     assert whole.lag == 9
     assert viewed(described(member("m1"))).lag is None, "it has not got its partitions yet"
     assert viewed(described()).lag is None, "its first member has only got an id"
+
+
+def test_lag_counts_what_can_still_be_read_and_no_commit_of_another_topic() -> None:
+    """DeleteRecords, a log that lost its end, and a topic that was made anew: a lag without a word about them
+    would mean nothing."""
+    old, new = TopicId("1" * 32), TopicId("2" * 32)
+
+    def seen(name: TopicPartition, start: int, end: int, topic_id: TopicId = NO_TOPIC_ID) -> ListedOffset:
+        return ListedOffset(name, offset=end, log_start_offset=start, topic_id=topic_id)
+
+    def view(committed: CommittedOffset, found: ListedOffset) -> tuple[int | None, str]:
+        (only,) = viewed(described(), {A: committed}, {A: found}).partitions
+        return only.lag, only.note
+
+    assert view(CommittedOffset(10), seen(A, 50, 50)) == (0, "before the start")
+    assert view(CommittedOffset(10), seen(A, 30, 50)) == (20, "before the start")
+    assert view(CommittedOffset(30), seen(A, 30, 50)) == (20, "")
+    assert view(CommittedOffset(100), seen(A, 0, 50)) == (0, "beyond the end")
+    assert view(CommittedOffset(50), seen(A, 0, 50)) == (0, "")
+    assert view(CommittedOffset(20, topic_id=old), seen(A, 0, 50, new)) == (None, "of a deleted topic")
+    assert view(CommittedOffset(20, topic_id=new), seen(A, 0, 50, new)) == (30, "")
+    assert view(CommittedOffset(20), seen(A, 0, 50, new)) == (30, "")
+    earlier = ListedOffset(A, offset=50)
+    assert view(CommittedOffset(20, topic_id=old), earlier) == (30, ""), "a leader of an earlier version"
 
 
 def test_the_owner_is_the_one_that_reported_and_an_assigned_member_is_distinguished() -> None:

@@ -158,7 +158,9 @@ def test_prometheus_takes_the_expressions_of_the_dashboard(tmp_path: Path) -> No
 T: Final = 'topic="t",partition="0"'
 SCRAPED: Final = {
     f'kafka_topic_partition_current_offset{{job="a",instance="1",{T}}}': "100+0x40",
+    f'kafka_topic_partition_oldest_offset{{job="a",instance="1",{T}}}': "80+0x40",
     f'kafka_consumergroup_current_offset{{job="a",instance="2",consumergroup="g",{T}}}': "70+0x40",
+    f'kafka_topic_partition_oldest_offset{{job="b",instance="3",{T}}}': "0+0x40",
     f'kafka_topic_partition_current_offset{{job="b",instance="3",{T}}}': "5+0x40",
     f'kafka_consumergroup_current_offset{{job="b",instance="3",consumergroup="g",{T}}}': "7+0x40",
     'up{job="strandline-b",instance="3"}': "1+0x40",
@@ -166,7 +168,8 @@ SCRAPED: Final = {
     'strandline_zookeeper_watches{job="a",instance="c"}': "7+0x40",
     'kafka_controller_kafkacontroller_activecontrollercount{job="a",instance="c"}': "1+0x40",
 }
-"""Two clusters with a topic and a group of the same name, a minute between samples."""
+"""Two clusters with a topic and a group of the same name, a minute between samples. In the first, records
+that the group had not read were deleted; in the second, its commit is beyond the end."""
 
 
 @needs_promtool
@@ -175,7 +178,7 @@ def test_lag_and_alarms_are_what_the_series_say(tmp_path: Path) -> None:
     than a broker, and a job without one has no active controller."""
     labels = 'consumergroup="g", topic="t"'
     lag = [
-        {"labels": f'kafka_consumergroup_lag_sum{{job="a", {labels}}}', "value": 30},
+        {"labels": f'kafka_consumergroup_lag_sum{{job="a", {labels}}}', "value": 20},
         {"labels": f'kafka_consumergroup_lag_sum{{job="b", {labels}}}', "value": 0},
     ]
     test = {
@@ -184,6 +187,7 @@ def test_lag_and_alarms_are_what_the_series_say(tmp_path: Path) -> None:
         "promql_expr_test": [{"expr": "kafka_consumergroup_lag_sum", "eval_time": "30m", "exp_samples": lag}],
         "alert_rule_test": [
             _fires("StrandlineGroupStuck", job="a", consumergroup="g", topic="t"),
+            _fires("StrandlineGroupBeyondEnd", job="b", consumergroup="g", topic="t"),
             _fires("StrandlineTooManyWatches", job="a", instance="2"),
             _fires("StrandlineNoActiveController", job="strandline-b"),
         ],

@@ -8,7 +8,7 @@ known here from its first request on, and forgotten when it has nothing worth ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Generic, NamedTuple, assert_never
@@ -39,7 +39,7 @@ from strandline.broker.core.groups.requests import (
     Request,
 )
 from strandline.broker.core.groups.state.group import Group
-from strandline.broker.core.groups.state.offsets import Offsets
+from strandline.broker.core.groups.state.offsets import Offsets, SeenTopics
 from strandline.broker.core.groups.state.ownership_reports import report_ownership
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.task_reports import report_tasks
@@ -293,11 +293,16 @@ class Coordinator(Generic[Token]):
 
     # --- calls of the driver -----------------------------------------------------------------
 
-    def delete_topic_offsets(self, topics: Collection[str], now: Instant) -> list[Effect[Token]]:
-        """Remove the offsets of deleted topics. No call waits for it."""
+    @property
+    def mark(self) -> int:
+        """The last write that was requested, for `SeenTopics`."""
+        return self._turn.last_write
+
+    def follow_topics(self, topics: SeenTopics, now: Instant) -> list[Effect[Token]]:
+        """Remove the offsets of topics that are gone or were made anew. No call waits for it."""
         self._turn.begin(now)
         if self._refusal is None:
-            self._keeper.delete_topics(topics)
+            self._keeper.follow_topics(topics)
         return self._turn.end()
 
     def appended(self, write_id: int, error: StrandlineError | None, now: Instant) -> list[Effect[Token]]:

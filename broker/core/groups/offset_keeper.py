@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sized
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import replace
 from functools import partial
 from typing import Final, Generic
@@ -19,6 +19,7 @@ from strandline.broker.core.groups.records import (
 )
 from strandline.broker.core.groups.requests import Commit, DeleteOffsets
 from strandline.broker.core.groups.state.group import Group
+from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.subscriptions import subscribed_topics
 from strandline.broker.core.groups.timers import Timer, TimerKind
@@ -30,10 +31,9 @@ from strandline.errors import (
     NonEmptyGroup,
     StrandlineError,
     UnknownMemberId,
-    UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_TOPIC_ID, TopicPartition
+from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import (
     NO_GENERATION,
     NO_MEMBER,
@@ -42,7 +42,6 @@ from strandline.vocabulary.groups import (
     OffsetCommit,
     OffsetFetch,
 )
-from strandline.vocabulary.log_position import same_topic
 
 GROUPS_PER_TURN_MAX: Final = 500
 """Groups that are checked for expiry before other work gets a turn."""
@@ -88,14 +87,13 @@ class OffsetKeeper(Generic[Token]):
         another member by now. Raises UnknownMemberId, FencedInstanceId, IllegalGeneration,
         RebalanceInProgress.
         """
-        outside = request.generation == NO_GENERATION and request.member == NO_MEMBER
-        if outside and request.instance is None:
-            if group.state is not GroupState.EMPTY:
-                raise UnknownMemberId(
-                    f"group {group.name} has {len(group.members)} members: only they commit, "
-                    f"others while it is empty"
-                )
-            return
+        if request.generation < 0 and group.state is GroupState.EMPTY:
+            return  # from outside the group, under any name of a member or an instance
+        if request.generation == NO_GENERATION and request.member == NO_MEMBER and request.instance is None:
+            raise UnknownMemberId(
+                f"group {group.name} has {len(group.members)} members: only they commit, "
+                "others while it is empty"
+            )
         member = group.current(request.member, request.instance, request.generation, self._turn.by)
         self._turn.start(Timer(TimerKind.SESSION, group.name, member.member), member.session_timeout_ms)
         if group.state is GroupState.COMPLETING_REBALANCE:
@@ -112,7 +110,7 @@ class OffsetKeeper(Generic[Token]):
             results[name] = refused = self._refusal(name, asked, added + more, commit)
             if refused is None:
                 added += more
-                topic_id = commit.topic_ids.get(name.topic) or asked.topic_id
+                topic_id = commit.present.id_of(name, asked)
                 accepted[name] = replace(asked, committed_at_ms=turn.now.wall_ms, topic_id=topic_id)
         if not accepted:
             turn.answer(token, results)
@@ -148,12 +146,8 @@ class OffsetKeeper(Generic[Token]):
             return wrong
         if name in commit.missing:
             return UnknownTopicOrPartition(f"there is no {name}: its offset is not kept")
-        present = commit.topic_ids.get(name.topic, NO_TOPIC_ID)
-        if not same_topic(asked.topic_id, present):
-            return UnknownTopicId(
-                f"offset {asked.offset} of {name} is of topic id {asked.topic_id}, and the topic has "
-                f"{present}: request its metadata, and commit what was read of that one"
-            )
+        if (foreign := commit.present.refusal(name, asked)) is not None:
+            return foreign
         try:
             self._turn.state_bytes.check(max(0, added), f"the offset of {name}")
         except InvalidRequest as full:
@@ -222,12 +216,13 @@ class OffsetKeeper(Generic[Token]):
 
         self._remove(group, names, whole=False, answer=answer)
 
-    def delete_topics(self, topics: Collection[str]) -> None:
-        """The topics are gone: remove the offsets that groups have in them."""
+    def follow_topics(self, topics: SeenTopics) -> None:
+        """Remove the offsets of topics that are gone, or whose names other topics have."""
         for group in list(self._groups.values()):
-            names = [name for name in group.offsets if name.topic in topics]
+            names = group.offsets.of_others(topics)
             if names:
                 self._isolation.run(group.name, partial(self._remove, group, names, whole=False))
+            group.offsets.identify(topics)
 
     def expire(self) -> None:
         """Remove what was unused for the retention time: offsets of groups without members, then those

@@ -6,11 +6,12 @@ fields on the wire but a name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import ClassVar
 
-from strandline.ids import TopicId, TopicPartition
+from strandline.broker.core.groups.state.present_topics import NOTHING_KNOWN, PresentTopics
+from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import (
     Heartbeat,
     JoinGroup,
@@ -42,8 +43,8 @@ class Commit:
 
     request: OffsetCommit
     missing: Collection[TopicPartition] = ()
-    topic_ids: Mapping[str, TopicId] = field(default_factory=dict)
-    """The present ids of the topics, as far as they are known. Offsets of other incarnations are refused."""
+    present: PresentTopics = NOTHING_KNOWN
+    """Offsets of other incarnations are refused."""
 
     @property
     def group(self) -> str:

@@ -118,6 +118,11 @@ class Turn(Generic[Token]):
     # --- writes and timers -------------------------------------------------------------------
 
     @property
+    def last_write(self) -> int:
+        """The id of the last write that was requested; 0 before the first."""
+        return self._writes_count
+
+    @property
     def writes_in_flight(self) -> list[int]:
         """The ids of the writes without a result."""
         return list(self._writes)

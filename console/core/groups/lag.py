@@ -27,7 +27,7 @@ RATE_MS: Final = 30_000
 @dataclass(frozen=True, slots=True)
 class Sample:
     """A group's standing at one moment. `committed` and `end` are the sums over all partitions, with `lag`
-    between them: None if one is unknown."""
+    between them: None if one is unknown. What was deleted counts as committed, and nothing beyond the end."""
 
     at_ms: int
     lag: int | None
@@ -39,11 +39,10 @@ class Sample:
 
 def sample(view: GroupView, at_ms: int) -> Sample:
     """The standing of a group."""
-    known = [each for each in view.partitions if each.committed is not None and each.end is not None]
-    if len(known) < len(view.partitions) or not known:
-        return Sample(at_ms, view.lag, partitions=len(view.partitions))
-    committed = sum(each.committed or 0 for each in known)
-    return Sample(at_ms, view.lag, committed, sum(each.end or 0 for each in known), len(known))
+    end = sum(each.end or 0 for each in view.partitions)
+    if view.lag is None:
+        return Sample(at_ms, None, partitions=len(view.partitions))
+    return Sample(at_ms, view.lag, end - view.lag, end, len(view.partitions))
 
 
 class LagHistory:

@@ -218,7 +218,7 @@ class ZooServer:
         self.zxid = entry.zxid
         try:
             if request.ends_session:
-                self.tree.end_session(entry.session.id)
+                self.tree.end_session(entry.session.id, entry.zxid)
             elif request.multi:
                 answer = self.tree.apply_all(request.operations, entry.session.id, entry.zxid)
             elif request.operations:

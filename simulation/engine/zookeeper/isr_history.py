@@ -76,7 +76,7 @@ class IsrHistory:
             entry = self._log[self._played]
             self._played += 1
             if entry.request.ends_session:
-                self._tree.end_session(entry.session.id)
+                self._tree.end_session(entry.session.id, entry.zxid)
                 continue
             writes = [each for each in entry.request.operations if isinstance(each, Create | SetData)]
             found = [each for write in writes if (each := self._write(write, entry.zxid)) is not None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -347,7 +348,7 @@ class SimulatedSession:
                 found = tree.get(absolute)
             except NoNode:
                 return None
-            return Znode(b"", found.version, found.czxid, found.mzxid, found.ephemeral_owner, found.children)
+            return replace(found, data=b"")
 
         found: Znode | None = await self._ask(path, Request(read=look))
         return found

@@ -35,6 +35,8 @@ class _Node:
     """The children."""
     created: int = 0
     """Children created until now: the number of the next sequential one."""
+    names_zxid: int = 0
+    """The transaction that last changed `names`."""
 
 
 class ZnodeTree:
@@ -53,7 +55,9 @@ class ZnodeTree:
     def get(self, path: str) -> Znode:
         """Raises NoNode."""
         node = self._at(path)
-        return Znode(node.data, node.version, node.czxid, node.mzxid, node.owner, len(node.names))
+        return Znode(
+            node.data, node.version, node.czxid, node.mzxid, node.owner, len(node.names), node.names_zxid
+        )
 
     def children(self, path: str) -> list[str]:
         """In an order that means nothing, as a real server's. Raises NoNode."""
@@ -85,11 +89,11 @@ class ZnodeTree:
                 raise MultiFailed(index, error) from error
         return results
 
-    def end_session(self, session: int) -> None:
+    def end_session(self, session: int, zxid: int) -> None:
         """Delete the ephemeral znodes of a session."""
         self._undo.clear()
         for path in self.owned(session):
-            self._delete(path, -1)
+            self._delete(path, -1, zxid)
 
     def _apply(self, operation: Operation, session: int, zxid: int) -> str | int | None:
         match operation:
@@ -98,7 +102,7 @@ class ZnodeTree:
             case SetData(path, data, version):
                 return self._set(path, data, version, zxid)
             case Delete(path, version):
-                self._delete(path, version)
+                self._delete(path, version, zxid)
             case Check(path, version):
                 self._at(path, version)
         return None
@@ -113,8 +117,10 @@ class ZnodeTree:
             raise NodeExists(f"{path} exists already")
         name = path.rpartition("/")[2]
         self._nodes[path] = _Node(create.data, 0, zxid, zxid, owner)
+        before = parent.names_zxid
         parent.names[name] = None
         parent.created += 1
+        parent.names_zxid = zxid
         if owner:
             self._ephemerals.setdefault(owner, {})[path] = None
         self.touched.append(parent_path)
@@ -123,6 +129,7 @@ class ZnodeTree:
             del self._nodes[path]
             del parent.names[name]
             parent.created -= 1
+            parent.names_zxid = before
             if owner:
                 del self._ephemerals[owner][path]
 
@@ -140,14 +147,16 @@ class ZnodeTree:
         self._undo.append(undo)
         return node.version
 
-    def _delete(self, path: str, version: int) -> None:
+    def _delete(self, path: str, version: int, zxid: int) -> None:
         node = self._at(path, version)
         if node.names:
             raise NotEmpty(f"{path} has children")
         parent_path, _, name = path.rpartition("/")
         parent = self._nodes[parent_path or "/"]
+        before = parent.names_zxid
         del self._nodes[path]
         del parent.names[name]
+        parent.names_zxid = zxid
         if node.owner:
             del self._ephemerals[node.owner][path]
         self.touched += [parent_path or "/", path]
@@ -155,6 +164,7 @@ class ZnodeTree:
         def undo() -> None:
             self._nodes[path] = node
             parent.names[name] = None
+            parent.names_zxid = before
             if node.owner:
                 self._ephemerals[node.owner][path] = None
 

@@ -465,7 +465,9 @@ def _kazoo_acl(acl: Acl) -> list[ACL]:
 
 
 def _znode(stat: Any, data: bytes) -> Znode:
-    return Znode(data, stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.numChildren)
+    return Znode(
+        data, stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.numChildren, stat.pzxid
+    )
 
 
 def _check_size(path: str, data: bytes) -> None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX
-from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
-from strandline.ports import Check
+from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
+from strandline.ports import Check, Znode
 from strandline.vocabulary.metadata import (
     Endpoint,
     Registration,
@@ -243,6 +243,9 @@ class TopicNode:
     partitions: int
     config: Mapping[str, str]
     growing: int = 0
+    above_epoch: int = NO_EPOCH
+    """All epochs of its leaders are higher: the last one that was taken before it was created. NO_EPOCH: an
+    earlier version created it."""
 
 
 def dump_topic(node: TopicNode) -> bytes:
@@ -253,6 +256,8 @@ def dump_topic(node: TopicNode) -> bytes:
     }
     if node.growing:
         fields["growing"] = node.growing
+    if node.above_epoch != NO_EPOCH:
+        fields["above_epoch"] = node.above_epoch
     return dump(fields)
 
 
@@ -263,6 +268,7 @@ def load_topic(name: str, data: bytes) -> TopicNode:
             integer(raw["partitions"], least=0, most=PARTITIONS_PER_TOPIC_MAX),
             {text(key): text(value) for key, value in raw["config"].items()},
             integer(raw.get("growing", 0), least=0, most=PARTITIONS_PER_TOPIC_MAX),
+            integer(raw.get("above_epoch", NO_EPOCH), most=INT32_MAX),
         )
 
 
@@ -292,6 +298,11 @@ def load_epochs(data: bytes) -> Epochs:
         lost = raw["lost"]
         base = integer(raw["base"], least=0, most=INT32_MAX)
         return Epochs(base, None if lost is None else (integer(lost[0]), integer(lost[1])))
+
+
+def last_epoch(node: Znode) -> LeaderEpoch:
+    """The last epoch that was taken, of the znode `/epoch`."""
+    return LeaderEpoch(load_epochs(node.data).base + node.version)
 
 
 def dump_replicas(assigned: Sequence[int]) -> bytes:

@@ -58,7 +58,9 @@ def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
     """Show GROUP…: its state, its last rebalance, its members, and its offsets in each partition.
 
     A partition's owner is the member that reported it; a member that has not reported it yet is shown in
-    brackets. The lag is counted from the committed offset to the high watermark.
+    brackets. The lag is counted from the committed offset, or from the start of the log if that is later, to
+    the high watermark. A note says of a commit that it is beyond the end of the log, before its start, or of
+    a deleted topic.
     """
     from strandline import Admin
     from strandline.consumer.described.reading import read_group
@@ -106,11 +108,21 @@ def _show(invocation: Invocation, view: GroupView) -> None:
             ],
         )
     if view.partitions:
+        noted = ["note"] * any(p.note for p in view.partitions)
         out.line("")
         out.table(
-            ("topic", "partition", "committed", "end", "lag", "owner"),
+            ("topic", "partition", "committed", "end", "lag", "owner", *noted),
             [
-                (*p.name, p.committed, p.end, p.lag, p.owner or (p.assigned_to and f"({p.assigned_to})"))
+                (
+                    *(
+                        *p.name,
+                        p.committed,
+                        p.end,
+                        p.lag,
+                        p.owner or (p.assigned_to and f"({p.assigned_to})"),
+                    ),
+                    *(p.note for _ in noted),
+                )
                 for p in view.partitions
             ],
         )
@@ -147,7 +159,7 @@ def reset_offsets(
             if described.members:
                 invocation.out.note(f"warning: {_stop_first(described)}")
             if execute:
-                await admin.alter_group_offsets(name, {reset.name: reset.new for reset in resets})
+                await admin.alter_group_offsets(name, {reset.name: reset.position for reset in resets})
             return resets
 
     resets = run(main)

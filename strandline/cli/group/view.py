@@ -47,8 +47,10 @@ def view_json(view: GroupView) -> dict[str, Any]:
                 "topic": partition.name.topic,
                 "partition": partition.name.partition,
                 "committed": partition.committed,
+                "start": partition.start,
                 "end": partition.end,
                 "lag": partition.lag,
+                "note": partition.note or None,
                 "owner": partition.owner,
                 "assigned_to": partition.assigned_to,
             }

@@ -48,6 +48,7 @@ from strandline.vocabulary.log import (
     MetadataQuery,
     ReplicasQuery,
 )
+from strandline.vocabulary.log_position import LogPosition
 from strandline.vocabulary.metadata import ClusterMetadata
 from strandline.vocabulary.state_changes import StateChangeEvent
 
@@ -267,10 +268,14 @@ class Admin(
         self._scope.check()
         return await self._groups.offsets(arguments.text("group", group))
 
-    async def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    async def alter_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int | LogPosition]
+    ) -> None:
         """Set the committed offsets of a group without members, which is created if it is unknown.
 
-        Raises NonEmptyGroup, which names the members, UnknownTopicOrPartition, InvalidRequest.
+        A plain offset is one of the topic as it is now; a position is refused if its topic was made anew.
+        Raises NonEmptyGroup, which names the members, UnknownTopicOrPartition, UnknownTopicId,
+        InvalidRequest.
         """
         self._scope.check()
         await self._groups.alter_offsets(arguments.text("group", group), arguments.offsets(offsets))

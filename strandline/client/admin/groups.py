@@ -46,6 +46,7 @@ from strandline.vocabulary.groups import (
     OffsetFetch,
 )
 from strandline.vocabulary.log import MetadataQuery
+from strandline.vocabulary.log_position import LogPosition
 from strandline.vocabulary.metadata import Endpoint
 
 _PASSING: Final = (
@@ -126,14 +127,19 @@ class GroupAdmin:
         fetched, _ = await self._ask(group, OFFSET_FETCH, OffsetFetch(group))
         return {name: committed for name, committed in sorted(fetched.items()) if committed is not None}
 
-    async def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    async def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, int | LogPosition]) -> None:
         """Commit as a client outside the group, which a coordinator accepts only without members.
 
-        An unknown group is created. Raises NonEmptyGroup, UnknownTopicOrPartition, or the
-        first refusal of a partition with the others as notes.
+        An unknown group is created. An offset without a topic id is one of the topic as it is now. Raises
+        NonEmptyGroup, UnknownTopicOrPartition, UnknownTopicId, or the first refusal of a partition with the
+        others as notes.
         """
         await self._check_exist(offsets)
-        committed = {name: CommittedOffset(offset) for name, offset in offsets.items()}
+        positions = {name: LogPosition(at) if isinstance(at, int) else at for name, at in offsets.items()}
+        committed = {
+            name: CommittedOffset(at.offset, at.leader_epoch, topic_id=at.topic_id)
+            for name, at in positions.items()
+        }
         request = OffsetCommit(group, NO_MEMBER, NO_GENERATION, committed)
         try:
             results, _ = await self._ask(group, OFFSET_COMMIT, request)

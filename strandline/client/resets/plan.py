@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
-from strandline.ids import TopicPartition
+from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from strandline.vocabulary.log_position import LogPosition
 
 PARTITION_DIGITS_MAX: Final = 6
 """More digits than any topic needs: a range of partitions is expanded in memory."""
@@ -85,6 +86,8 @@ class Bounds:
     start: int
     end: int
     at_time: int | None = None
+    topic_id: TopicId = NO_TOPIC_ID
+    """Of the topic that the offsets are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,11 @@ class Reset:
     new: int
     bounds: Bounds
     note: str = ""
+
+    @property
+    def position(self) -> LogPosition:
+        """What is committed: if the topic is made anew before that, it is refused."""
+        return LogPosition(self.new, self.bounds.topic_id)
 
     @property
     def change(self) -> int | None:

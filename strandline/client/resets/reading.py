@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from strandline.client.offsets import Found
 from strandline.client.resets.plan import Bounds, Chosen, Reset, Since, Target, chosen_partitions, plan
-from strandline.errors import StrandlineError
+from strandline.errors import StrandlineError, UnknownTopicId
 from strandline.ids import TopicPartition
-from strandline.vocabulary.log import EARLIEST, LATEST
+from strandline.vocabulary.log import EARLIEST, LATEST, ListedOffset
+from strandline.vocabulary.log_position import same_topic
 
 if TYPE_CHECKING:
     from strandline.client.admin.admin import Admin
@@ -24,24 +25,38 @@ async def read_plan(admin: Admin, group: str, chosen: Sequence[Chosen], target: 
     metadata = await admin.metadata(sorted({each.topic for each in chosen}))
     there = {topic.name: [p.partition for p in topic.partitions] for topic in metadata.topics}
     names = chosen_partitions(chosen, there)
-    committed = {each: at.offset for each, at in (await admin.group_offsets(group)).items()}
+    committed = await admin.group_offsets(group)
     starts = _all_known(await admin.list_offsets(dict.fromkeys(names, EARLIEST)))
     # The ends are read before the times: where no record is recent enough, the next one will be.
     ends = _all_known(await admin.list_offsets(dict.fromkeys(names, LATEST)))
-    at_time: dict[TopicPartition, int] = {}
+    at_time: Mapping[TopicPartition, ListedOffset] = {}
     if isinstance(target, Since):
         at_time = _all_known(await admin.list_offsets(dict.fromkeys(names, target.at_ms)))
-    bounds = {
-        each: Bounds(starts[each], ends[each], at if (at := at_time.get(each, -1)) >= 0 else None)
-        for each in names
+    bounds = {each: _bounds(starts[each], ends[each], at_time.get(each)) for each in names}
+    of_these = {
+        each: at.offset
+        for each, at in committed.items()
+        if each in bounds and same_topic(at.topic_id, bounds[each].topic_id)
     }
-    return plan(target, committed, bounds)
+    return plan(target, of_these, bounds)
 
 
-def _all_known(found: Found) -> dict[TopicPartition, int]:
-    offsets: dict[TopicPartition, int] = {}
+def _bounds(start: ListedOffset, end: ListedOffset, at_time: ListedOffset | None) -> Bounds:
+    """Raises UnknownTopicId if they are of different topics."""
+    for other in (start, at_time):
+        if other is not None and not same_topic(other.topic_id, end.topic_id):
+            raise UnknownTopicId(
+                f"{end.name}: the topic was made anew while its offsets were read, {other.topic_id} is "
+                f"{end.topic_id} now: make the plan again"
+            )
+    at = None if at_time is None or at_time.offset < 0 else at_time.offset
+    return Bounds(start.offset, end.offset, at, end.topic_id)
+
+
+def _all_known(found: Found) -> dict[TopicPartition, ListedOffset]:
+    offsets: dict[TopicPartition, ListedOffset] = {}
     for name, end in found.items():
         if isinstance(end, StrandlineError):
             raise end
-        offsets[name] = end.offset
+        offsets[name] = end
     return offsets

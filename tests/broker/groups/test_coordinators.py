@@ -12,9 +12,11 @@ from pathlib import Path
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.groups.requests import Commit
+from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.groups.coordinators import Coordinators
+from strandline.broker.metadata.existing_partitions import ExistingPartitions
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
@@ -113,9 +115,10 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     manager = ReplicaManager(given, folder, HOST)
     manager.load()
     folder.begin_life(BrokerEpoch(1))
-    coordinators = Coordinators(manager, given, CLOCK, lambda _: None, lambda: True)
-    manager.watchers.append(coordinators)
     coordination = LookedAt(ZnodeTree(), 1)
+    existing = ExistingPartitions(lambda: coordination, 60, CLOCK)
+    coordinators = Coordinators(manager, given, CLOCK, lambda _: None, lambda: True, existing.now)
+    manager.watchers.append(coordinators)
     coordination.looks = Counter()
     await coordination.ensure_path(znodes.TOPICS)
     try:
@@ -229,7 +232,7 @@ async def test_a_topic_that_goes_while_the_groups_are_read_takes_its_offsets(tmp
         found.lead(OFFSETS_TOPIC, 0, 2)
         loading = found.coordinators.get(0)
         assert loading is not None and not loading.active
-        loading.topics_deleted({"gone"})
+        loading.follow_topics(SeenTopics(0, {"gone"}))
         partition = await found.serving(0)
 
         async def forgotten() -> bool:

@@ -9,7 +9,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer as ConfluentConsumer
 
+from strandline import TopicPartition
+from strandline.errors import StrandlineError, UnknownLeaderEpoch, UnknownTopicId
+from strandline.ids import TopicId
 from strandline.testing import MemoryCluster
+from strandline.vocabulary.groups import CommittedOffset
+from strandline.vocabulary.metadata import TopicMetadata
+from tests.integration.groups.support.group_rpcs import GroupRpcs, Member
 
 WAIT_S_MAX = 30
 QUICK = {"group_initial_rebalance_delay_ms": 0}
@@ -99,3 +105,61 @@ async def test_commits_of_a_deleted_topic_do_not_count_for_its_successor(
     async with cluster.admin() as admin:
         assert not await admin.group_offsets("g")
     assert await read(cluster, 50) == new
+
+
+async def test_a_commit_without_an_id_is_of_the_topic_as_it_is_now(cluster: MemoryCluster) -> None:
+    """CORRECTNESS G18: not as the coordinator knew it at the commit before. Else the new one would be
+    lost."""
+    name = TopicPartition("t", 0)
+    await written(cluster, 1, 20)
+    async with cluster.admin() as admin:
+        await admin.alter_group_offsets("g", {name: 15})
+        for offset in range(1, 6):
+            await made_anew(cluster)
+            await written(cluster, 1, 20)
+            await admin.alter_group_offsets("g", {name: offset})
+            (kept,) = (await admin.group_offsets("g")).values()
+            assert (kept.offset, kept.topic_id) == (offset, await topic_id(cluster))
+
+
+async def test_a_commit_of_a_topic_that_is_gone_is_refused_at_once(cluster: MemoryCluster) -> None:
+    """CORRECTNESS G18: its id, or the epoch of its records, says what it is of."""
+    await written(cluster, 1, 20)
+    old, epoch = await topic_id(cluster), await leader_epoch(cluster)
+    await made_anew(cluster)
+    new = await topic_id(cluster)
+    for asked, error in (
+        (CommittedOffset(20, topic_id=old), UnknownTopicId),
+        (CommittedOffset(20, topic_id=TopicId("e" * 32)), UnknownTopicId),
+        (CommittedOffset(20, epoch), UnknownTopicId),
+        (CommittedOffset(20, 1_000_000), UnknownLeaderEpoch),
+    ):
+        refused = await commit(cluster, asked)
+        assert isinstance(refused, error), asked
+        assert "t-0" in refused.message
+        if error is UnknownTopicId:
+            assert new in refused.message
+    assert await commit(cluster, CommittedOffset(20, topic_id=new)) is None
+
+
+async def commit(cluster: MemoryCluster, asked: CommittedOffset) -> StrandlineError | None:
+    """The outcome of a commit from outside the group."""
+    async with GroupRpcs(cluster) as rpcs:
+        member = Member(rpcs, "g")
+        await member.find()
+        results = await member.commit({TopicPartition("t", 0): asked}, member="", generation=-1)
+    return results[TopicPartition("t", 0)]
+
+
+async def described(cluster: MemoryCluster) -> TopicMetadata:
+    async with cluster.admin() as admin:
+        (topic,) = (await admin.metadata(["t"])).topics
+    return topic
+
+
+async def topic_id(cluster: MemoryCluster) -> TopicId:
+    return (await described(cluster)).topic_id
+
+
+async def leader_epoch(cluster: MemoryCluster) -> int:
+    return (await described(cluster)).partitions[0].leader_epoch

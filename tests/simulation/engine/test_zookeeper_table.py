@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 
@@ -57,6 +58,27 @@ async def versions_rise(pair: Pair) -> object:
     await pair.one.sync("/")
     first, second = await pair.one.get("/zxid-1"), await pair.one.get("/zxid-2")
     return first.czxid < second.czxid
+
+
+def children_changed(path: str) -> Callable[[Pair], Awaitable[object]]:
+    """Whether a child that comes, that changes, and that goes, moves the zxid of the parent's children."""
+
+    async def step(pair: Pair) -> object:
+        async def zxid() -> int:
+            await pair.one.sync(path)
+            return (await pair.one.get(path)).children_zxid
+
+        await pair.one.ensure_path(path)
+        seen = [await zxid()]
+        await pair.two.create(f"{path}/child")
+        seen.append(await zxid())
+        await pair.two.set(f"{path}/child", b"changed", version=0)
+        seen.append(await zxid())
+        await pair.two.delete(f"{path}/child")
+        seen.append(await zxid())
+        return [after > before for before, after in pairwise(seen)]
+
+    return step
 
 
 async def watch_twice(pair: Pair) -> object:
@@ -155,6 +177,7 @@ TABLE: list[Row] = [
     ("which are there", sorted_children("/deep/er")),
     ("the root is there", facts("/deep")),
     ("zxids rise with commits", versions_rise),
+    ("children that come and go change their zxid", children_changed("/children")),
     ("a watch", watch_twice),
     ("a session is closed", end_of_a_session),
     ("delete, right version", lambda s: s.one.delete("/kept", version=3)),

@@ -6,15 +6,35 @@ an earlier write never undoes a later one, and a removed offset does not come ba
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from strandline.broker.core.groups.state_bytes import OFFSET_BYTES, StateBytes
-from strandline.ids import TopicPartition
+from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.vocabulary.groups import CommittedOffset
+from strandline.vocabulary.log_position import same_topic
 
 FROM_THE_LOG: Final = -1
 """The write of an offset that was loaded: it precedes any other."""
+
+
+class SeenTopics(NamedTuple):
+    """What a look at topics found that began after the write `mark` was requested. An offset that was written
+    later may be of a topic that was made since, and is left alone."""
+
+    mark: int
+    gone: Set[str] = frozenset()
+    """Topics that were there once, and whose names no topic had meanwhile."""
+    ids: Mapping[str, TopicId | None] = {}
+    """Of each topic that was looked at; None: there is none."""
+
+    def exclude(self, topic: str, kept: TopicId) -> bool:
+        """True if an offset that was read in `kept` is not of the topic which has the name."""
+        if topic in self.gone:
+            return True
+        present = self.ids.get(topic, NO_TOPIC_ID)
+        return bool(kept) if present is None else not same_topic(kept, present)
 
 
 class _Committed(NamedTuple):
@@ -117,6 +137,23 @@ class Offsets:
                 self._drop(name)
             if name in self._writing:
                 self._removed[name] = max(write_id, self._removed.get(name, FROM_THE_LOG))
+
+    def of_others(self, topics: SeenTopics) -> list[TopicPartition]:
+        """Those of another topic than has its name."""
+        return [
+            name
+            for name, known in self._offsets.items()
+            if known.write_id <= topics.mark and topics.exclude(name.topic, known.committed.topic_id)
+        ]
+
+    def identify(self, topics: SeenTopics) -> None:
+        """Give those without an id that of the topic which has the name: if that is made anew later, they are
+        of another one."""
+        for name, known in self._offsets.items():
+            if not known.committed.topic_id and known.write_id <= topics.mark:
+                topic_id = topics.ids.get(name.topic) or NO_TOPIC_ID
+                committed = replace(known.committed, topic_id=topic_id)
+                self._offsets[name] = _Committed(committed, known.write_id)
 
     def older_than(self, at_ms: int) -> list[TopicPartition]:
         """Offsets that were committed at or before `at_ms` and are not being committed again."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import code_of
+from strandline.broker.kafka.errors import code_of, commit_code
 from strandline.broker.kafka.wire.groups.offsets import (
     GroupWanted,
     OffsetCommitAnswer,
@@ -88,7 +88,9 @@ class GroupOffsetsApi:
 def _results(
     names: Iterable[TopicPartition], results: Mapping[TopicPartition, StrandlineError | None]
 ) -> Topics[PartitionResult]:
-    return by_topic((name.topic, PartitionResult(name.partition, code_of(results[name]))) for name in names)
+    return by_topic(
+        (name.topic, PartitionResult(name.partition, commit_code(results[name]))) for name in names
+    )
 
 
 def _refused(errors: Mapping[TopicPartition, StrandlineError]) -> Topics[PartitionOffset]:

@@ -99,10 +99,26 @@ def test_only_an_empty_group_takes_commits_from_outside() -> None:
 def test_a_commit_to_an_unknown_group_creates_it_only_from_outside() -> None:
     stage = Stage()
     assert stage.answer(stage.commit({P0: 1}, "a", 3), IllegalGeneration)
-    assert stage.answer(stage.commit({P0: 1}, "a", -1), UnknownMemberId)
     assert "not known" in stage.describe_error().message
     stage.commit({P0: 1})
     assert (stage.describe().state, stage.generation) == ("Empty", 0)
+
+
+@pytest.mark.parametrize(("member", "instance"), [("", "static"), ("x", None), ("x", "static")])
+@pytest.mark.parametrize("known", [False, True])
+def test_outside_a_generation_nothing_about_the_member_is_checked(
+    member: str, instance: str | None, known: bool
+) -> None:
+    """As in Kafka: librdkafka and kafka-python name their `group.instance.id` with partitions that were
+    assigned by hand."""
+    stage = Stage()
+    if known:
+        stage.stable("a")
+        refused = stage.answer(stage.commit({P0: 1}, member, instance=instance), StrandlineError)
+        assert isinstance(refused, UnknownMemberId)
+        stage.leave("a")
+    assert stage.answer(stage.commit({P0: 2}, member, instance=instance), dict) == {P0: None}
+    assert stage.committed() == {P0: 2}
 
 
 def test_a_commit_keeps_a_session_alive() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from strandline.broker.core.groups.offset_keeper import GROUPS_PER_TURN_MAX
 from strandline.broker.core.groups.requests import ListGroups
+from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -159,7 +160,7 @@ def test_offsets_of_deleted_topics_go_and_others_stay() -> None:
     generation = stage.stable("a")
     stage.commit({P0: 1, TopicPartition("old", 0): 9}, "a", generation)
     stage.commit({TopicPartition("old", 1): 9}, group="other")
-    stage.play(stage.core.delete_topic_offsets(["old"], stage.now))
+    stage.play(stage.core.follow_topics(SeenTopics(stage.core.mark, {"old"}), stage.now))
     assert (stage.committed(), stage.committed("other")) == ({P0: 1}, {})
     assert stage.state == "Stable"
     assert stage.elsewhere().committed() == {P0: 1}

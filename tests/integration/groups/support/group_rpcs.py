@@ -207,12 +207,18 @@ class Member:
         request = LeaveGroup(self.group, (LeavingMember(self.member, self.instance, "done"),))
         return await self._call(group_wire.LEAVE_GROUP, request)
 
-    async def commit(self, offsets: Mapping[TopicPartition, int], **given: Any) -> OffsetResults:
+    async def commit(
+        self, offsets: Mapping[TopicPartition, int | CommittedOffset], **given: Any
+    ) -> OffsetResults:
         fields: dict[str, Any] = {
             "group": self.group,
             "member": self.member,
             "generation": self.generation,
-            "offsets": {name: CommittedOffset(offset) for name, offset in offsets.items()},
+            "offsets": {
+                name: each if isinstance(each, CommittedOffset) else CommittedOffset(each)
+                for name, each in offsets.items()
+                for name, each in offsets.items()
+            },
             "instance": self.instance,
         }
         return await self._call(group_wire.OFFSET_COMMIT, OffsetCommit(**{**fields, **given}))

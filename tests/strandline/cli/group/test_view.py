@@ -56,8 +56,10 @@ def test_the_json_shape_is_the_documented_one() -> None:
                 "topic": "t",
                 "partition": 0,
                 "committed": 3,
+                "start": None,
                 "end": 5,
                 "lag": 2,
+                "note": None,
                 "owner": None,
                 "assigned_to": "m1",
             }

@@ -18,6 +18,7 @@ from strandline.broker.core.groups.records import (
     encode_offset_key,
 )
 from strandline.broker.core.groups.requests import ListGroups
+from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.errors import (
     CoordinatorLoading,
     IllegalGeneration,
@@ -193,7 +194,7 @@ def test_before_the_log_is_read_and_after_the_end_every_caller_gets_an_error() -
     assert old.answer(old.delete(), NotCoordinator)
     assert old.core.next_deadline() is None
     assert old.core.tick(old.now) == []
-    assert old.core.delete_topic_offsets(["words"], old.now) == []
+    assert old.core.follow_topics(SeenTopics(0, {"words"}), old.now) == []
     (answer,) = Coordinator[str](LIMITS).handle("1", ListGroups(), old.now)
     assert isinstance(answer, Answer)
     assert isinstance(answer.value, CoordinatorLoading)

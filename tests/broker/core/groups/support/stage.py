@@ -29,6 +29,7 @@ from strandline.broker.core.groups.requests import (
 )
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, StrandlineError
 from strandline.ids import TopicPartition
+from strandline.records import Headers
 from strandline.security.principal import Principal
 from strandline.vocabulary.groups import (
     CommittedOffset,
@@ -82,11 +83,19 @@ class Stage:
     """
 
     def __init__(
-        self, limits: GroupLimits = LIMITS, *, log: Iterable[Record] = (), at_s: float = 100.0
+        self,
+        limits: GroupLimits = LIMITS,
+        *,
+        log: Iterable[Record] = (),
+        headers: Iterable[Headers] = (),
+        at_s: float = 100.0,
     ) -> None:
         self.core: Coordinator[str] = Coordinator(limits)
         self.at_s = at_s
         self.log = list(log)
+        self.headers = list(headers)
+        """Of each record of the log; records that a test adds by itself have none."""
+        self.headers += [()] * (len(self.log) - len(self.headers))
         self.answers: dict[str, Any] = {}
         self.events: list[GroupEvent] = []
         self.failures: list[Failed] = []
@@ -98,8 +107,8 @@ class Stage:
         self.by: Principal | None = None
         """Who asks."""
         self.host = HOST
-        for key, value in self.log:
-            self.core.load(key, value, self.now.wall_ms)
+        for (key, value), each in zip(self.log, self.headers, strict=True):
+            self.core.load(key, value, self.now.wall_ms, each)
         self.play(self.core.loaded(self.now))
 
     @property
@@ -130,6 +139,7 @@ class Stage:
         """The oldest append that waits is in the log."""
         append = self.wanted.pop(0)
         self.log.extend(append.records)
+        self.headers.extend(headers for _, _, headers in append.each())
         self.play(self.core.appended(append.write_id, None, self.now))
 
     def failed(self, error: StrandlineError | None = None) -> None:
@@ -148,7 +158,7 @@ class Stage:
 
     def elsewhere(self, *, at_s: float | None = None, limits: GroupLimits = LIMITS) -> Stage:
         """The coordinator that takes over: it has read this one's log."""
-        return Stage(limits, log=self.log, at_s=self.at_s if at_s is None else at_s)
+        return Stage(limits, log=self.log, headers=self.headers, at_s=self.at_s if at_s is None else at_s)
 
     def unload(self) -> None:
         self.play(self.core.unload(NotCoordinator("led elsewhere")))
