@@ -11,8 +11,10 @@ def main() -> int:
     """Returns exit status 0 after a clean shutdown or `--help`, 2 if a setting is wrong."""
     gc.disable()  # imports make no garbage, and collections take a seventh of their time
     from strandline.adapters.system.environment import silence_grpc
+    from strandline.adapters.system.standard_streams import open_standard_streams
 
     silence_grpc()
+    open_standard_streams()
     import uvloop
 
     from strandline.adapters.service_host import service_host, stop_on_signals

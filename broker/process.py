@@ -104,7 +104,7 @@ class Broker:
         authenticator = Authenticator(
             settings.mechanisms,
             self._key.secret,
-            authorizer.is_member,
+            authorizer.withholds,
             token_keys(settings, host.clock),
         )
         self._logins = Logins(authenticator, host.clock, host.threads, host.new_id, self._audit)

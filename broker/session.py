@@ -344,6 +344,7 @@ class BrokerSession:
                 self._receiver.look_again()
                 self._notices.look_again()
                 self._security.look_again()
+                await self._key.read(self.coordination)
                 if rounds % FULL_RECONCILE_EVERY == 0:
                     await self._compare()
                     await self._security.compare()

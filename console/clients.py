@@ -20,3 +20,5 @@ class Clients:
     """Takes settings. The consumer is not started yet."""
     producer: Callable[..., Producer]
     """As `consumer`."""
+    address: str
+    """Where the caller is."""

@@ -81,7 +81,7 @@ async def running(settings: ConsoleSettings, connection: Connection) -> AsyncIte
             timeline=timeline,
             known_events=KnownEvents(window),
             timeline_pulse=timeline_pulse,
-            streams=EventStreams(settings.event_streams_max),
+            streams=EventStreams(settings),
             changes=Changes(KINDS, host),
             templates=templates(),
             places=PLACES,

@@ -47,7 +47,7 @@ async def running(settings: ConsoleSettings) -> AsyncIterator[Site]:
         logins=Logins(settings, NOWHERE, Admin(NOWHERE.bootstrap), host.clock),
         sessions=Sessions(settings.sessions_max, settings.session_ms_max / 1000, host.clock),
         pulse=Pulse(),
-        streams=EventStreams(settings.event_streams_max),
+        streams=EventStreams(settings),
         templates=templates(),
         places=PLACES,
     )

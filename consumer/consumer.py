@@ -20,7 +20,7 @@ from strandline.config.load import load
 from strandline.consumer import arguments
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.registry import DEFAULTS
-from strandline.consumer.core.positions import Reset
+from strandline.consumer.core.reading.effects import Reset
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.commits import OffsetLike
 from strandline.consumer.group.committed import Committed

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from strandline.client.scope import Scope
 from strandline.config.consumer import ConsumerSettings
-from strandline.consumer.core.positions import Position
+from strandline.consumer.core.reading.positions import Position
 from strandline.consumer.open_batch import Reading
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import ConsumerRecord, FetchedBatch, records_of

@@ -12,7 +12,8 @@ from strandline.adapters.codecs.log import FETCH
 from strandline.client.broker_stream import BrokerStream
 from strandline.client.cluster import Cluster
 from strandline.config.consumer import ConsumerSettings
-from strandline.consumer.core.positions import Effect, Positions
+from strandline.consumer.core.reading.effects import Effect
+from strandline.consumer.core.reading.positions import Positions
 from strandline.consumer.measures import ConsumerMeasures
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition

@@ -8,7 +8,7 @@ from typing import Final
 
 from strandline.client.metrics import ClientMetric, Window, counter, gauge
 from strandline.consumer.core.member_states import State
-from strandline.consumer.core.positions import Position
+from strandline.consumer.core.reading.positions import Position
 from strandline.consumer.records import FetchedBatch
 from strandline.ports import Clock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice, repeat
 
-from strandline.consumer.core.positions import Position
+from strandline.consumer.core.reading.positions import Position
 from strandline.consumer.records import ConsumerRecord, FetchedBatch
 from strandline.records import Columns
 

@@ -10,13 +10,15 @@ from typing import Final
 from strandline.client.cluster import Cluster
 from strandline.client.offsets import list_each_offset, list_offsets
 from strandline.config.consumer import ConsumerSettings
-from strandline.consumer.core.positions import FindPosition, Positions, Reset
+from strandline.consumer.core.reading.effects import FindPosition, Reset
+from strandline.consumer.core.reading.positions import Positions
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import OffsetOutOfRange, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.vocabulary.groups import FetchedOffsets
 from strandline.vocabulary.log import EARLIEST, LATEST, ListedOffset
+from strandline.vocabulary.log_position import LogPosition, same_topic
 
 logger = logging.getLogger(__name__)
 
@@ -104,9 +106,12 @@ class PositionFinder:
                 continue
             for search in resumed:
                 committed = found.get(search.name)
-                if committed is None:
+                if not self._wanted(search):
+                    continue
+                present = self._positions[search.name].topic_id
+                if committed is None or not same_topic(committed.topic_id, present):
                     left.append(search)
-                elif self._positions.found(search.name, search.search, committed.offset):
+                elif self._positions.found(search.name, search.search, committed.position):
                     self._positions[search.name].committed = committed.offset
                     self._on_found(search.name)
             break
@@ -141,5 +146,5 @@ class PositionFinder:
         offset = listed.offset if listed.offset >= 0 else listed.high_watermark
         if search.error is not None:
             logger.warning("%s goes on at offset %d: %s", name, offset, search.error)
-        self._positions.found(name, search.search, offset)
+        self._positions.found(name, search.search, LogPosition(offset, listed.topic_id))
         self._on_found(name)

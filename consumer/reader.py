@@ -7,33 +7,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from strandline.client import arguments
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
 from strandline.config.consumer import ConsumerSettings
-from strandline.consumer.core.positions import (
+from strandline.consumer.core.reading.effects import (
     Arrived,
+    Cut,
     DelayFetch,
     DoubtLeader,
     Effect,
     FindPosition,
-    Position,
-    Positions,
+    MadeAnew,
     Refused,
     Reset,
 )
+from strandline.consumer.core.reading.positions import Position, Positions
 from strandline.consumer.fetched_batches import batches_of
 from strandline.consumer.fetcher import Fetcher
 from strandline.consumer.measures import ConsumerMeasures
 from strandline.consumer.position_finder import LOOKUP_PAUSE_S, CommittedLookup, PositionFinder
 from strandline.consumer.records import FetchedBatch
 from strandline.consumer.wakeups import Wakeups
-from strandline.errors import InvalidRequest, StrandlineError, UndecodableBatch, UnknownTopicOrPartition
+from strandline.errors import (
+    InvalidRequest,
+    OffsetOutOfRange,
+    StrandlineError,
+    UndecodableBatch,
+    UnknownTopicOrPartition,
+)
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock
+from strandline.vocabulary.metadata import TopicMetadata
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +58,10 @@ class Reader:
         committed: CommittedLookup | None,
         settings: ConsumerSettings,
         clock: Clock,
+        follows_topics: bool = True,
     ) -> None:
+        """`follows_topics`: goes on with a topic that was made anew, or whose log was cut. Without it the caller
+        finds out itself what it reads."""
         self._cluster = cluster
         self._scope = scope
         self._wakeups = wakeups
@@ -59,8 +70,11 @@ class Reader:
         self.measures = ConsumerMeasures(clock)
         """What this consumer measures; its other parts add to it."""
         self.positions: Positions[FetchedBatch] = Positions(
-            partition_bytes=settings.partition_fetch_bytes, buffer_bytes=settings.buffer_bytes
+            partition_bytes=settings.partition_fetch_bytes,
+            buffer_bytes=settings.buffer_bytes,
+            names_log=follows_topics,
         )
+        self._follows_topics = follows_topics
         self.finder = PositionFinder(
             cluster=cluster,
             positions=self.positions,
@@ -72,10 +86,14 @@ class Reader:
         )
         self.subscribed = False
         """True while a group assigns the partitions."""
+        self.on_made_anew: Callable[[TopicPartition], None] = lambda name: None
+        """Called when the topic of a partition that is read was made anew."""
         self._fetchers: dict[int, Fetcher] = {}
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
+        if self._follows_topics:
+            self._cluster.on_topic(self._topic_learned)
         self._cluster.on_change(self._leader_changed)
 
     # --- what is read ------------------------------------------------------------------------
@@ -167,8 +185,31 @@ class Reader:
                     self._loop.call_later(backoff_s(self._settings, attempt), self._backed_off, name, attempt)
                 case Refused(name, error):
                     self._wakeups.note(name, error)
+                case MadeAnew(name, before, now):
+                    self._wakeups.forget(name)
+                    logger.warning(
+                        "%s was made anew: topic id %s instead of %s; it is read from its first record",
+                        name, now, before,
+                    )  # fmt: skip
+                    self.on_made_anew(name)
+                case Cut():
+                    self._was_cut(effect)
         if searches:
             self._scope.spawn(self.finder.find(searches), "positions")
+
+    def _topic_learned(self, topic: TopicMetadata) -> None:
+        self.carry_out(self.positions.learned(topic.name, topic.topic_id))
+
+    def _was_cut(self, cut: Cut) -> None:
+        what = (
+            f"{cut.name}: the log has lost offsets {cut.first} to {cut.end - 1}, which were read before, in "
+            f"an election with a loss; it goes on at {cut.first}, behind epoch {cut.epoch}"
+        )
+        logger.warning("%s", what)
+        policy = self._settings
+        if policy.offset_reset == "none" and policy.offset_reset_timestamp_ms is None:
+            self.positions.block(cut.name)
+            self._wakeups.note(cut.name, OffsetOutOfRange(f"{what}, and offset_reset is none: seek"))
 
     def _arrived(self, name: TopicPartition, offset: int, records: bytes) -> None:
         batches, damaged = batches_of(name, offset, records)
@@ -176,7 +217,8 @@ class Reader:
             self.carry_out(self.positions.refuse(name, damaged))
             return
         for batch in batches:
-            self.positions.buffer(name, batch, batch.size, batch.next_offset)
+            epoch = batch.header.leader_epoch
+            self.positions.buffer(name, batch, batch.size, batch.next_offset, epoch=epoch)
         self._wakeups.forget(name)
         self._wakeups.arrived()
 

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from itertools import repeat
 from typing import NamedTuple
 
+from strandline.config.limits import DECOMPRESSED_BYTES_MAX
 from strandline.errors import StrandlineError, UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.records import BatchHeader, Columns, RecordHeaders, decode_columns
@@ -69,10 +70,11 @@ class FetchedBatch(NamedTuple):
         """The size of the whole batch in bytes."""
         return self.header.size
 
-    def columns(self) -> Columns:
-        """The records wanted, by column. Raises UndecodableBatch."""
+    def columns(self, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Columns:
+        """The records wanted, by column. Raises UndecodableBatch, also for a batch that decompresses to more
+        than `bytes_max`."""
         try:
-            columns = decode_columns(self.data, self.header)
+            columns = decode_columns(self.data, self.header, bytes_max=bytes_max)
         except StrandlineError as error:
             raise self.undecodable(error) from error
         if self.from_offset <= self.header.base_offset:

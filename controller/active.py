@@ -85,7 +85,7 @@ class ActiveController:
         self._reassignments = Reassignments(self._term)
         self._acls = AclRequests(self._term, authorizer)
         self._quotas = QuotaRequests(self._term, quotas)
-        self._users = UserRequests(self._term, authorizer.is_member)
+        self._users = UserRequests(self._term, authorizer)
         self._upkeep = Upkeep(self._term, self._reassignments)
         self._tasks: asyncio.TaskGroup | None = None
 

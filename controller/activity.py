@@ -12,6 +12,7 @@ watch at all, but one on the folder of notices if its ports have logins.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from functools import partial
 
@@ -75,7 +76,7 @@ class Activity:
         self.authenticator = Authenticator(
             settings.mechanisms,
             self.key.secret,
-            self.authorizer.is_member,
+            self.authorizer.withholds,
             token_keys(settings, host.clock),
         )
         """Has the users, whether this controller is active or not: callers log in to hear which one is."""
@@ -134,6 +135,7 @@ class Activity:
             _until_ended(session),
             until_set_back(session, partial(self.host.connect_coordination, self._settings), self._clock),
             self._keep_users(session, ready),
+            self._keep_key(session, ready),
             self._contend(session, ready),
         )
         logger.warning("this controller starts over", reason=str(reason))
@@ -150,6 +152,14 @@ class Activity:
         await ready.wait()
         await watch.open()
         await watch.run()
+
+    async def _keep_key(self, session: Coordination, ready: asyncio.Event) -> None:
+        """Notices a members' key that an operator has replaced. Runs until cancelled."""
+        await ready.wait()
+        while True:
+            await self._clock.sleep(self._settings.reconcile_ms / 1000)
+            with contextlib.suppress(ConnectionLost):
+                await self.key.read(session)
 
     async def _contend(self, session: Coordination, ready: asyncio.Event) -> None:
         """Sets `ready` once the layout and the members' key are there."""

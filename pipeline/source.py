@@ -35,6 +35,14 @@ FORMAT: Final = "strandline"
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 """The module of the Python worker in which Spark plans a query and pushes down its conditions."""
 
+KEEPS_SCANS_APART: Final = hasattr(DataSourceReader, "pushLimit")
+"""Whether what Spark plans for the conditions of one query is used by this query alone.
+
+Spark 4.1 to 4.3 keep one plan for each DataFrame: `frame.where("partition = 1")` replaces the plan of `frame`
+itself and of every other query of it, which then lack rows without an error. So nothing is left out there.
+The plan of a scan is its own since conditions and limits are pushed down together (SPARK-58551).
+"""
+
 _COLUMNS: Final = (
     StructField("key", BinaryType()),
     StructField("value", BinaryType()),
@@ -70,7 +78,8 @@ class StrandlineDataSource(DataSource):
 
         options = source_options(self.options, stream=False)
         check_columns(schema, include_headers=options.include_headers)
-        return PruningReader(options) if _PUSHING in sys.modules else BatchReader(options)
+        prunes = KEEPS_SCANS_APART and _PUSHING in sys.modules
+        return PruningReader(options) if prunes else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> StreamReader:
         from strandline.pipeline.reading.stream_source import StreamReader

@@ -374,7 +374,7 @@ class Producer(Client[ProducerSettings]):
         return self._buffer.begin(route.next() if takes_turns and queue.begun else queue)
 
     def _leader_changed(self, name: TopicPartition) -> None:
-        queue = self._buffer.accumulator.find(name) or self._topics.grown(name)
+        queue = self._topics.grown(name) or self._buffer.accumulator.find(name)
         leader = self._cluster.leader(name)
         if queue is not None and leader is not None:
             self._buffer.led(queue, leader.broker, leader.epoch)

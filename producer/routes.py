@@ -51,12 +51,12 @@ class Route(Generic[Ticket]):
         return self.queues[partition]
 
     def begin_anew(self, topic_id: TopicId, count: int) -> list[PartitionQueue[Ticket]]:
-        """The topic was made anew, with this many partitions or more. Returns the queues of those that are
-        gone."""
+        """The topic was made anew, with this many partitions: those that it did not have before get their
+        queues as those of a topic that grows. Returns the queues of those that are gone."""
         gone = self.queues[count:]
         self.topic_id = topic_id
         del self.queues[count:]
-        self.sticky = self.queues[self._turn % count]
+        self.sticky = self.queues[self._turn % len(self.queues)]
         return gone
 
     def keyed(self, key: bytes) -> PartitionQueue[Ticket]:

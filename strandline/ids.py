@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Final, NamedTuple, NewType
+from typing import Final, NamedTuple, NewType, TypeVar
+
+Name = TypeVar("Name", int, str)
 
 BrokerId = NewType("BrokerId", int)
 BrokerEpoch = NewType("BrokerEpoch", int)
@@ -61,6 +63,6 @@ class PartitionKey(NamedTuple):
     partition: PartitionId
 
 
-def named_twice(brokers: Iterable[int]) -> int | None:
-    """The lowest id that stands there more than once; None without one."""
-    return next((one for one, other in pairwise(sorted(brokers)) if one == other), None)
+def named_twice(names: Iterable[Name]) -> Name | None:
+    """The first id or name, in order, that stands there more than once; None without one."""
+    return next((one for one, other in pairwise(sorted(names)) if one == other), None)

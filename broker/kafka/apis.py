@@ -35,6 +35,7 @@ from strandline.client.controller_link import ControllerLink
 from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Clock
 from strandline.security.access import Access
+from strandline.security.quotas.model import Quota
 from strandline.vocabulary.metadata import Endpoint
 
 
@@ -51,7 +52,6 @@ def kafka_router(
     """Every API, those of logins if there is a mechanism. The router itself answers ApiVersions."""
     handlers, access = log.handlers, log.access
     hints = LeaderHints(handlers.leader_hint, lambda: manager.live, lambda: manager.peers.suspected)
-    produces = ProduceApi(log, hints, manager.clock)
     fetches = FetchApi(log, hints, settings, manager.clock)
     lists = OffsetsApi(log)
     clock = manager.clock
@@ -72,13 +72,11 @@ def kafka_router(
         clock,
     )
     replicas = ReplicasApi(log, manager)
-    acls = AclsApi(requests, access, clock)
-    users = UsersApi(requests, access, clock)
     placement = PlacementApi(requests, access, clock)
     large = Answers(clock)
     return Router(
         (
-            Api(apis.PRODUCE, produces.handle, produces.begin, changes=True),
+            produce_api(log, hints, clock),
             Api(apis.FETCH, fetches.handle, wait=fetches.wait),
             Api(apis.LIST_OFFSETS, answered(lists.list_offsets)),
             Api(apis.METADATA, answered(cluster.metadata)),
@@ -91,22 +89,45 @@ def kafka_router(
             Api(apis.DESCRIBE_CONFIGS, large.bounded(configs.describe)),
             Api(apis.ALTER_CONFIGS, answered(configs.alter)),
             Api(apis.INCREMENTAL_ALTER_CONFIGS, answered(configs.alter_incrementally)),
-            Api(apis.DESCRIBE_ACLS, answered(acls.describe)),
-            Api(apis.CREATE_ACLS, answered(acls.create)),
-            Api(apis.DELETE_ACLS, answered(acls.delete)),
+            *acl_apis(requests, access, clock),
             *quota_apis(requests, access, clock),
             Api(apis.DELETE_RECORDS, answered(replicas.delete_records)),
             Api(apis.DESCRIBE_LOG_DIRS, answered(replicas.log_dirs)),
             Api(apis.ELECT_LEADERS, answered(placement.elect)),
             Api(apis.ALTER_PARTITION_REASSIGNMENTS, answered(placement.reassign)),
             Api(apis.LIST_PARTITION_REASSIGNMENTS, answered(placement.reassignments)),
-            Api(apis.DESCRIBE_USERS, answered(users.describe)),
-            Api(apis.ALTER_USERS, answered(users.alter)),
+            *user_apis(requests, access, clock),
             Api(apis.DESCRIBE_CLUSTER, answered(cluster.describe_cluster)),
             Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
             *group_apis(groups, settings, access, clock),
             *(sasl_apis(logins, settings, clock) if logins.mechanisms else ()),
         )
+    )
+
+
+def produce_api(log: GuardedLog, hints: LeaderHints, clock: Clock) -> Api[Any, Any]:
+    """Produce, which begins once the caller has paid for what it wrote before."""
+    produces = ProduceApi(log, hints, clock)
+    paid_before = (Quota.PRODUCER_BYTE_RATE,)
+    return Api(apis.PRODUCE, produces.handle, produces.begin, paid_before=paid_before, changes=True)
+
+
+def acl_apis(requests: ControllerFor, access: Access, clock: Clock) -> tuple[Api[Any, Any], ...]:
+    """The APIs about ACLs."""
+    acls = AclsApi(requests, access, clock)
+    return (
+        Api(apis.DESCRIBE_ACLS, answered(acls.describe)),
+        Api(apis.CREATE_ACLS, answered(acls.create)),
+        Api(apis.DELETE_ACLS, answered(acls.delete)),
+    )
+
+
+def user_apis(requests: ControllerFor, access: Access, clock: Clock) -> tuple[Api[Any, Any], ...]:
+    """The APIs about users' credentials."""
+    users = UsersApi(requests, access, clock)
+    return (
+        Api(apis.DESCRIBE_USERS, answered(users.describe)),
+        Api(apis.ALTER_USERS, answered(users.alter)),
     )
 
 

@@ -11,6 +11,7 @@ from strandline.broker.kafka.wire.apis import ApiWire
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.ports import Caller, Reply
 from strandline.security.quotas.bill import Bill
+from strandline.security.quotas.model import Quota
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -57,6 +58,9 @@ class Api(Generic[Request, Answer]):
     """Of an API whose requests may be in progress at the same time on one connection."""
     wait: Wait[Request, Answer] | None = None
     """Of an API whose requests mostly wait, and keep nothing of their frames meanwhile."""
+    paid_before: tuple[Quota, ...] = ()
+    """A request begins once the client owes nothing of these quotas, on whichever connection it used them,
+    and nothing of its share of the broker's time."""
     urgent: bool = False
     """True if its requests begin although the client waits for its quota: a member must not lose its
     group for that."""

@@ -17,9 +17,9 @@ import structlog
 
 from strandline.adapters.system.accepting.byte_server import caller_at
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
-from strandline.adapters.tls.subject import Names, shown_subject
+from strandline.adapters.tls.subject import shown_certificate
 from strandline.broker.kafka.answer_order import AnswerOrder, Slot
-from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.call import Api, Call
 from strandline.broker.kafka.connection_login import FRAME_BYTES_MAX, ConnectionLogin
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.frames import Frames
@@ -66,7 +66,7 @@ class Shared(Protocol):
 
     def closed(self, connection: KafkaConnection) -> None: ...
 
-    def with_certificate(self, caller: Caller, subject: Names) -> Caller:
+    def with_certificate(self, caller: Caller, certificate: bytes) -> Caller:
         """The caller with the principal of its certificate. Raises AuthenticationFailed."""
         ...
 
@@ -121,10 +121,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         transport = cast(asyncio.Transport, transport)  # uvloop's has the methods, and another base
         self._transport = transport
         self._caller = caller_at(transport, "kafka", self.listener)
-        subject = shown_subject(transport)
+        certificate = shown_certificate(transport)
         try:
-            if subject is not None and self._login is None:
-                self._caller = self._shared.with_certificate(self._caller, subject)
+            if certificate is not None and self._login is None:
+                self._caller = self._shared.with_certificate(self._caller, certificate)
         except AuthenticationFailed as error:
             logger.warning("a certificate gives no principal", peer=self._client, reason=error.message)
             transport.abort()
@@ -221,7 +221,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _take(self, frame: bytearray) -> None:
         router, bare = self._shared.router, self._login is not None and self._login.bare
-        self._waiting = router.read_bare(frame) if bare else router.read(frame, self._permits)
+        arrived = router.read_bare(frame) if bare else router.read(frame, self._permits)
+        client_id = arrived.asked.header.client_id if isinstance(arrived, Arrived) else self._caller.client_id
+        if client_id != self._caller.client_id:
+            self._caller = replace(self._caller, client_id=client_id)
+        self._waiting = arrived
         self._advance()
 
     def _permits(self, api: int) -> bool:
@@ -236,10 +240,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _may_begin(self, arrived: Arrived | Introduction) -> bool:
         api = arrived.asked.api if isinstance(arrived, Arrived) else None
-        if self._hold.active and api is not None and not api.urgent:
-            return False
         parallel = api is not None and api.begin is not None
-        return self._writable.is_set() and self._order.may_begin(parallel=parallel)
+        if not (self._writable.is_set() and self._order.may_begin(parallel=parallel)):
+            return False
+        return api is None or api.urgent or not (self._hold.active or self._owes(api))
 
     def _begin(self, arrived: Arrived | Introduction) -> None:
         if isinstance(arrived, Introduction):
@@ -247,8 +251,6 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._introduce(arrived)
             return
         asked, api = arrived.asked, arrived.asked.api
-        if asked.header.client_id != self._caller.client_id:
-            self._caller = replace(self._caller, client_id=asked.header.client_id)
         self._shared.traffic.requests[api.wire.name, asked.header.version] += 1
         caller = self._shared.calling(self._caller, api.wire.name, asked.header.correlation_id)
         bill = self._shared.quotas.of(caller)
@@ -377,6 +379,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._advance()
 
     # --- quotas ------------------------------------------------------------------------------
+
+    def _owes(self, api: Api[Any, Any]) -> bool:
+        """Whether the client still has to pay for what it used before, on this connection or another one.
+        Then its requests are held, and it is asked again. A client that has not logged in has no name yet:
+        what others without one have used keeps no client from logging in."""
+        bill = self._shared.quotas.of(self._caller)
+        if bill is None or (self._login is not None and self._login.principal is None):
+            return False
+        for quota in (Quota.REQUEST_PERCENTAGE, *api.paid_before):
+            bill.owed(quota)
+        return self._hold.begin(bill) > 0
 
     async def _measured(self, slot: Slot, arrived: Arrived, call: Call, began: float, bill: Bill) -> None:
         """Charges the client for the time of the work."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from math import ceil
 
-from strandline.security.quotas.bill import Bill
+from strandline.security.quotas.bill import PAY_AGAIN_S_MIN, Bill
 
 
 class Hold:
@@ -30,7 +30,7 @@ class Hold:
         if bill is None or not (wait_s := bill.wait_s):
             return 0
         loop = asyncio.get_running_loop()
-        ends = loop.time() + wait_s
+        ends = loop.time() + max(wait_s, PAY_AGAIN_S_MIN)
         if self._timer is None or self._timer.when() < ends:
             self.end()
             self._timer = loop.call_at(ends, self._release)

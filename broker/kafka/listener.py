@@ -17,7 +17,7 @@ from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.accepting.connection_count import ConnectionCount
 from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
-from strandline.adapters.tls.subject import CertificatePrincipals, Names, subject_text
+from strandline.adapters.tls.subject import CertificatePrincipals
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
@@ -235,9 +235,9 @@ class KafkaListener:
         self._refused.note(error, address)
         return True
 
-    def with_certificate(self, caller: Caller, subject: Names) -> Caller:
+    def with_certificate(self, caller: Caller, certificate: bytes) -> Caller:
         try:
-            known = self._principals.named(caller, subject_text(subject))
+            known = self._principals.named(caller, certificate)
         except LoginRefused as error:
             self._audit.login_refused(caller, SSL, error)
             raise

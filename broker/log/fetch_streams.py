@@ -16,7 +16,7 @@ from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Caller, Clock, Reply
 from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.security.quotas.model import Quota
-from strandline.vocabulary.log import FetchAnswer, FetchRequest
+from strandline.vocabulary.log import FetchAnswer, Fetched, FetchRequest
 
 
 class FetchStreams:
@@ -90,16 +90,23 @@ class FetchStreams:
             throttle_ms = await self._paid(bill)
         # While a client does not read its answers, at most one answer of each stream is read from the disk.
         async with writing, self._answers.taken(caller.connection, answer_bytes(bytes_max)) as has:
-            if bill is not None and bill.owed(Quota.CONSUMER_BYTE_RATE):
-                # Others with the same quota have used it up meanwhile. The client asks and waits again.
-                found = await self._log.without_records(request.partitions, caller)
-            else:
-                found = await self._log.read(request.partitions, bytes_max, caller)
-            read = sum(len(fetched.records) for fetched in found)
-            has(read)  # the first batch may be larger
-            if bill is not None:
-                bill.charge(Quota.CONSUMER_BYTE_RATE, read)
+            found = await self._found(request, bytes_max, caller, bill)
+            has(sum(len(fetched.records) for fetched in found))  # the first batch may be larger
             await reply(FetchAnswer(request.correlation_id, found, throttle_ms))
+
+    async def _found(
+        self, request: FetchRequest, bytes_max: int, caller: Caller, bill: Bill | None
+    ) -> list[Fetched]:
+        """No records if others with the same quota have used it up since the client had paid, also while
+        these were read: the client asks and waits again."""
+        if bill is None:
+            return await self._log.read(request.partitions, bytes_max, caller)
+        if not bill.owed(Quota.CONSUMER_BYTE_RATE):
+            found = await self._log.read(request.partitions, bytes_max, caller)
+            if not bill.owed(Quota.CONSUMER_BYTE_RATE):
+                bill.charge(Quota.CONSUMER_BYTE_RATE, sum(len(fetched.records) for fetched in found))
+                return found
+        return await self._log.without_records(request.partitions, caller)
 
     async def _paid(self, bill: Bill) -> int:
         """Returns once the client has paid for what it used, by how many milliseconds that delayed it."""

@@ -13,7 +13,7 @@ from functools import partial
 from math import ceil
 from typing import Final
 
-from strandline.adapters.charged_calls import charged_time
+from strandline.adapters.charged_calls import charged_time, paid
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.guarded import GuardedLog
@@ -30,6 +30,8 @@ RESULTS_MAX: Final = 500
 """Results in one message of a produce stream: even with the longest error messages they fit
 MESSAGE_BYTES_MAX."""
 
+
+_BOTH: Final = (Quota.PRODUCER_BYTE_RATE, Quota.REQUEST_PERCENTAGE)
 
 ProduceReply = Reply[Sequence[ProduceResult]]
 
@@ -95,7 +97,9 @@ class ProduceStream:
         self._changed.set()
 
     async def _take_charged(self, message: ProduceMessage, bill: Bill) -> None:
-        """Takes the message, and waits for what it costs."""
+        """Takes the message once its client has paid for what it used before, on any stream, and waits for
+        what this one costs."""
+        await paid(bill, _BOTH, self._clock)
         bill.charge(Quota.PRODUCER_BYTE_RATE, message.bytes)
         await charged_time(self._take(message, ceil(bill.wait_s * 1000)), bill, self._clock)
         if wait_s := bill.wait_s:

@@ -38,7 +38,9 @@ class ReplicationService:
         return guarded(served, self._access)
 
     async def report(self, question: SilenceQuestion, caller: Caller) -> float | None:
-        """For how long this broker has not heard that one, in seconds; None if it cannot say."""
+        """For how long this broker has not heard that one, in seconds; None if it cannot say. Raises as
+        `Access.check_member`."""
+        self._access.check_member(caller)
         return self._followers.silent_s(question)
 
     async def serve(self, requests: AsyncIterator[FollowerMessage], reply: PushReply, caller: Caller) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.system.standard_streams import open_standard_streams
 from strandline.chaos.core.load import KAFKA, Library
 from strandline.chaos.kafka.history_lines import HistoryLines, Stopped
 from strandline.chaos.kafka.installed import how_to_install, missing
@@ -125,6 +126,7 @@ def _stopped_by_sigterm() -> Stopped:
 
 def main() -> int:
     """Returns 0 after SIGTERM, 1 if the client could not continue or its library is not installed."""
+    open_standard_streams()
     wanted = arguments()
     if lacking := missing([wanted.library]):
         print(f"error: {how_to_install(lacking)}", file=sys.stderr)

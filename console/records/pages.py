@@ -73,9 +73,9 @@ async def read_page(readers: Readers, clients: Clients, clock: Clock, part: Part
     rows: list[Row] = []
     end = first
     if first < ends.high_watermark:
-        async with readers.reader(clients, part.name, first) as consumer:
-            rows = await _some(rows_until(consumer, part.name, ends.high_watermark, clock), part.count)
-            end = rows[-1].next_offset if rows else await consumer.position(part.name)
+        async with readers.reader(clients, part.name, first) as coming:
+            rows = await _some(rows_until(coming, ends.high_watermark, clock), part.count)
+            end = rows[-1].next_offset if rows else await coming.position()
     compacts = "compact" in topic.config.get("cleanup.policy", "")
     said = notes(part.where, at, ends, first, [row.offset for row in rows], compacts=compacts)
     if not rows and end < ends.high_watermark:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from typing import Final
 from strandline.client.admin.admin import Admin
 from strandline.config.limits import KIB, MIB
 from strandline.console.clients import Clients
+from strandline.console.core.places import Places
 from strandline.console.core.records.asked import Ends
 from strandline.console.core.records.rows import Fields
 from strandline.consumer.consumer import Consumer
+from strandline.consumer.records import FetchedBatch
 from strandline.errors import (
+    CorruptMessage,
     LeaderNotAvailable,
     StrandlineError,
     ThrottlingQuotaExceeded,
@@ -22,16 +26,26 @@ from strandline.errors import (
 )
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
+from strandline.records import Columns
 from strandline.vocabulary.log import EARLIEST, ListedOffset
 
 READERS_MAX: Final = 16
 """Consumers that read for pages at the same time."""
+READERS_OF_ONE_MAX: Final = 8
+"""Those of one address."""
 LEADER_S_MAX: Final = 3.0
 """How long a page waits for a leader to say where its log starts and ends."""
 POLL_MS: Final = 200
 IDLE_S_MAX: Final = 3.0
 """A part that should be there and does not come for this long: the reading ends with what it has."""
-POLL_RECORDS_MAX: Final = 500
+STEP_RECORDS_MAX: Final = 500
+STEP_BYTES_MAX: Final = 4 * MIB
+"""Keys, values and headers that are read at once, and what is left of one batch."""
+BATCH_BYTES_MAX: Final = 16 * MIB
+"""The decompressed records of one batch. A larger one is not decompressed, and its row says so: two
+kilobytes of zstd may have 64 MiB."""
+BATCH_RECORDS_MAX: Final = 500_000
+"""The records of one batch: each takes about a hundred bytes beside its own."""
 BUFFER_BYTES: Final = 2 * MIB
 PAGE_FETCH_BYTES: Final = 256 * KIB
 
@@ -50,25 +64,117 @@ class Undecodable:
 Row = Fields | Undecodable
 
 
+class Rows:
+    """The rows of one partition, from a consumer's position on. What has arrived waits as it was sent: one
+    batch at a time is decompressed."""
+
+    def __init__(self, consumer: Consumer, name: TopicPartition) -> None:
+        self._consumer = consumer
+        self._name = name
+        self._waiting: deque[FetchedBatch] = deque()
+        self._columns: Columns | None = None
+        """The records of the first batch that waits, once one of them was taken."""
+        self._taken = 0
+        self._at = 0
+        """The offset of the next row, while batches wait."""
+
+    async def position(self) -> int:
+        """The offset of the next row to come."""
+        return self._at if self._waiting else await self._consumer.position(self._name)
+
+    async def lag(self) -> int:
+        """The offsets up to the high watermark; 0 before the first answer of the leader."""
+        highwater = self._consumer.highwater(self._name)
+        return 0 if highwater is None else max(0, highwater - await self.position())
+
+    def seek(self, offset: int) -> None:
+        """Goes on at this offset."""
+        self._waiting.clear()
+        self._columns = None
+        self._consumer.seek(self._name, offset)
+
+    async def next(self, count: int) -> list[Row]:
+        """The next rows, at most `count`, and STEP_BYTES_MAX but for the last batch; none if none arrives
+        within POLL_MS. A batch that cannot be decoded, or is too large for a page, is one row."""
+        rows: list[Row] = []
+        size = 0
+        while len(rows) < count and size < STEP_BYTES_MAX:
+            if self._waiting:
+                found = self._take(count - len(rows))
+            elif rows or (not (found := await self._arrived()) and not self._waiting):
+                break
+            rows += found
+            size += sum(row.size for row in found)
+        return rows
+
+    async def _arrived(self) -> list[Row]:
+        """Waits for batches. The row of one that was damaged on its way, if that came instead."""
+        try:
+            self._waiting += await self._consumer.getbatches(self._name, timeout_ms=POLL_MS)
+        except UndecodableBatch as error:
+            self.seek(error.next_offset)
+            return [_undecodable(error)]
+        if self._waiting:
+            self._at = self._waiting[0].base_offset
+        return []
+
+    def _take(self, count: int) -> list[Row]:
+        """The next rows of the first batch that waits; none if it has none."""
+        batch = self._waiting[0]
+        if self._columns is None:
+            self._taken = 0
+            try:
+                self._columns = _columns_of(batch)
+            except UndecodableBatch as error:
+                self._passed(batch)
+                return [_undecodable(error)]
+        part = slice(self._taken, self._taken + count)
+        rows: list[Row] = [
+            Fields(*self._name, *fields)
+            for fields in zip(*(column[part] for column in self._columns), strict=True)
+        ]
+        self._taken += len(rows)
+        if self._taken < len(self._columns.offsets):
+            self._at = rows[-1].next_offset
+        else:
+            self._passed(batch)
+        return rows
+
+    def _passed(self, batch: FetchedBatch) -> None:
+        self._waiting.popleft()
+        self._columns = None
+        self._at = batch.next_offset
+
+
+def _columns_of(batch: FetchedBatch) -> Columns:
+    """Raises UndecodableBatch."""
+    if (count := batch.header.record_count) > BATCH_RECORDS_MAX:
+        said = f"its batch has {count:,} records, a page reads batches of at most {BATCH_RECORDS_MAX:,}"
+        raise batch.undecodable(CorruptMessage(said))
+    return batch.columns(bytes_max=BATCH_BYTES_MAX)
+
+
+def _undecodable(error: UndecodableBatch) -> Undecodable:
+    return Undecodable(error.offset, error.next_offset, error.message)
+
+
 class Readers:
-    """Bounds how many consumers read at the same time."""
+    """Bounds how many consumers read at the same time, and how many of one address."""
 
     def __init__(self) -> None:
-        self._reading = 0
+        self._places = Places(READERS_MAX, READERS_OF_ONE_MAX)
 
     @asynccontextmanager
-    async def reader(self, clients: Clients, name: TopicPartition, offset: int) -> AsyncIterator[Consumer]:
-        """A consumer of one partition, from an offset on; it is closed at the end.
+    async def reader(self, clients: Clients, name: TopicPartition, offset: int) -> AsyncIterator[Rows]:
+        """The rows of one partition, from an offset on; their consumer is closed at the end.
 
-        Raises ThrottlingQuotaExceeded beyond READERS_MAX.
+        Raises ThrottlingQuotaExceeded beyond READERS_MAX, and beyond READERS_OF_ONE_MAX of one address.
         """
-        if self._reading >= READERS_MAX:
+        if (missing := self._places.missing(clients.address)) is not None:
             raise ThrottlingQuotaExceeded(
-                f"{self._reading} readers of records are at work: end a live tail or an export, or try again "
-                "later"
+                f"readers of records: {missing}: end a live tail or an export, or try again later"
             )
-        self._reading += 1
-        try:
+        with self._places.taken(clients.address):
             async with clients.consumer(
                 client_id="strandline-console",
                 offset_reset="none",
@@ -78,9 +184,7 @@ class Readers:
             ) as consumer:
                 consumer.assign([name])
                 consumer.seek(name, offset)
-                yield consumer
-        finally:
-            self._reading -= 1
+                yield Rows(consumer, name)
 
 
 async def ends_of(admin: Admin, name: TopicPartition) -> Ends:
@@ -107,27 +211,17 @@ async def _listed(admin: Admin, name: TopicPartition, timestamp_ms: int) -> List
     return answer
 
 
-async def next_rows(consumer: Consumer, name: TopicPartition, count: int) -> list[Row]:
-    """The rows that arrive within POLL_MS, at most `count`; a batch that cannot be decoded is one row."""
-    try:
-        found = await consumer.getmany(name, timeout_ms=POLL_MS, max_records=count)
-    except UndecodableBatch as error:
-        consumer.seek(name, error.next_offset)
-        return [Undecodable(error.offset, error.next_offset, error.message)]
-    return [Fields(*record) for record in found.get(name, ())]
-
-
 async def rows_until(
-    consumer: Consumer, name: TopicPartition, end: int, clock: Clock, *, idle_s: float = IDLE_S_MAX
+    rows: Rows, end: int, clock: Clock, *, idle_s: float = IDLE_S_MAX
 ) -> AsyncGenerator[list[Row], None]:
     """The rows below the offset `end`, some at a time, also none while it waits. Ends early if none comes for
-    `idle_s`: close it, and see the consumer's position."""
+    `idle_s`: close it, and see the position of `rows`."""
     came_at = clock.monotonic()
-    while await consumer.position(name) < end:
-        rows = await next_rows(consumer, name, POLL_RECORDS_MAX)
+    while await rows.position() < end:
+        found = await rows.next(STEP_RECORDS_MAX)
         now = clock.monotonic()
-        if rows:
+        if found:
             came_at = now
         elif now - came_at >= idle_s:
             return
-        yield [row for row in rows if row.offset < end]
+        yield [row for row in found if row.offset < end]

@@ -45,8 +45,8 @@ async def search(
         return Slice((), so_far)
     until = clock.monotonic() + SLICE_S_MAX
     async with (
-        readers.reader(clients, name, so_far.at) as consumer,
-        aclosing(rows_until(consumer, name, so_far.end, clock, idle_s=SLICE_S_MAX)) as coming,
+        readers.reader(clients, name, so_far.at) as source,
+        aclosing(rows_until(source, so_far.end, clock, idle_s=SLICE_S_MAX)) as coming,
     ):
         async for rows in coming:
             for row in rows:
@@ -57,7 +57,7 @@ async def search(
                     break
             if is_full or clock.monotonic() >= until or read >= SLICE_BYTES_MAX:
                 break
-        if not is_full:  # the log may have no records up to where the consumer is
-            at = max(at, min(await consumer.position(name), so_far.end))
+        if not is_full:  # the log may have no records up to where the reader is
+            at = max(at, min(await source.position(), so_far.end))
     progress = Progress(so_far.start, at, so_far.end, so_far.hits + len(hits))
     return Slice(tuple(hits), progress, stuck=at == so_far.at)

@@ -54,6 +54,11 @@ NOT_ALLOWED: Final = (
 LOGIN: Final = "/login"
 LOGIN_BYTES_MAX: Final = 32 * KIB
 """The largest form of a browser that has not logged in."""
+TARGET_BYTES_MAX: Final = 16 * KIB
+"""The longest path with its query: a search for 1,000 characters has 12,000 bytes."""
+HEADERS_MAX: Final = 100
+HEAD_BYTES_MAX: Final = 32 * KIB
+"""The largest head of a request: its line and its headers."""
 
 
 class Guard:
@@ -84,6 +89,7 @@ class Guard:
             await send(message)
 
         try:
+            check_head(scope)
             self._check_addressee(scope)
             if not state["admitted"] and not is_for_all(scope["path"]):
                 await self._ask_to_log_in(scope)(scope, receive, send_safely)
@@ -163,6 +169,21 @@ class Guard:
                         return bytes(body)
         except TimeoutError:
             raise HTTPException(408, "the request took too long to arrive") from None
+
+
+def check_head(scope: Scope) -> None:
+    """Raises HTTPException for a request whose line is too long, or whose headers are too many or too large.
+
+    The server reads a head that is larger than HEAD_BYTES_MAX as long as it comes in few pieces.
+    """
+    target = len(scope["raw_path"]) + len(scope["query_string"])
+    if target > TARGET_BYTES_MAX:
+        raise HTTPException(414, f"an address has at most {TARGET_BYTES_MAX:,} bytes")
+    headers = scope["headers"]
+    if len(headers) > HEADERS_MAX:
+        raise HTTPException(431, f"a request has at most {HEADERS_MAX} headers")
+    if target + sum(len(name) + len(value) for name, value in headers) > HEAD_BYTES_MAX:
+        raise HTTPException(431, f"the headers of a request have at most {HEAD_BYTES_MAX:,} bytes")
 
 
 def own_path(wanted: str) -> str:

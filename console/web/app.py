@@ -76,8 +76,8 @@ def application(console: Console) -> ASGIApp:
 def guarded(site: Site, pages: Sequence[BaseRoute]) -> ASGIApp:
     """The pages of a site, with what every site has, and the guard in front."""
 
-    async def live(_: Request) -> Response:
-        return site.streams.respond(changes_seen(site.pulse))
+    async def live(request: Request) -> Response:
+        return site.streams.respond(request, changes_seen(site.pulse))
 
     async def healthy(_: Request) -> Response:
         return PlainTextResponse("stopping\n", 503) if site.pulse.closed else PlainTextResponse("ok\n")

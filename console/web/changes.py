@@ -22,6 +22,7 @@ from strandline.console.core.forms import Form
 from strandline.console.core.permalink import group_link, timeline_link
 from strandline.console.web.access import CHANGES
 from strandline.console.web.context import Console
+from strandline.console.web.live import address_of
 from strandline.console.web.queries import form
 from strandline.consumer.consumer import Consumer
 from strandline.errors import InvalidRequest
@@ -40,7 +41,7 @@ def clients_of(console: Console, request: Request) -> Clients:
     def producer(**settings: object) -> Producer:
         return Producer(connection.bootstrap, **{**connection.arguments, **settings})
 
-    return Clients(console.admins.admin(request), consumer, producer)
+    return Clients(console.admins.admin(request), consumer, producer, address_of(request))
 
 
 def timeline_of(place: Place, at_ms: int | None) -> str:

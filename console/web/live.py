@@ -6,11 +6,16 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
+
+from strandline.config.console import ConsoleSettings
+from strandline.console.core.places import Places
 
 PAUSE_S: Final = 1.0
 """The shortest time between two events of `/live`."""
@@ -64,41 +69,44 @@ class Stream(StreamingResponse):
         *,
         media_type: str,
         headers: Mapping[str, str] | None = None,
+        place: AbstractContextManager[None] | None = None,
     ) -> None:
+        """`place` is what it takes of a bound while it runs."""
         super().__init__(parts, media_type=media_type, headers=headers)
         self._parts = parts
+        self._place = place or contextlib.nullcontext()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with contextlib.aclosing(self._parts):
-            await super().__call__(scope, receive, send)
+        with self._place:
+            async with contextlib.aclosing(self._parts):
+                await super().__call__(scope, receive, send)
 
 
 class EventStreams:
-    """Bounds the open streams of all browsers together."""
+    """Bounds the open streams of all browsers together, and those of one address."""
 
-    def __init__(self, streams_max: int) -> None:
-        self._streams_max = streams_max
-        self._open = 0
+    def __init__(self, settings: ConsoleSettings) -> None:
+        self._places = Places(settings.event_streams_max, settings.client_event_streams_max)
 
-    def respond(self, events: AsyncGenerator[str, None]) -> Stream:
-        """An answer made of events, which `event` writes. Raises HTTPException 503 beyond the limit."""
-        if self._open >= self._streams_max:
+    def respond(self, request: Request, events: AsyncGenerator[str, None]) -> Stream:
+        """An answer made of events, which `event` writes. Raises HTTPException 503 beyond a limit."""
+        address = address_of(request)
+        if (missing := self._places.missing(address)) is not None:
             raise HTTPException(
                 503,
-                f"{self._open} streams to browsers are open: close a window, or load this page again by hand",
+                f"streams to browsers: {missing}: close a window, or load this page again by hand",
             )
         return Stream(
-            self._counted(events), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+            events,
+            media_type="text/event-stream",
+            headers={"X-Accel-Buffering": "no"},
+            place=self._places.taken(address),
         )
 
-    async def _counted(self, events: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-        self._open += 1
-        try:
-            async with contextlib.aclosing(events):
-                async for each in events:
-                    yield each
-        finally:
-            self._open -= 1
+
+def address_of(request: Request) -> str:
+    """The address of a browser, or of its proxy."""
+    return "" if request.client is None else request.client.host
 
 
 def event(fields: Mapping[str, Any]) -> str:

@@ -16,6 +16,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from strandline.config.console import ConsoleSettings
+from strandline.config.limits import KIB
+from strandline.console.web.access import HEAD_BYTES_MAX
 from strandline.errors import SettingsError
 
 GRACE_S: Final = 1
@@ -23,8 +25,8 @@ GRACE_S: Final = 1
 BACKLOG: Final = 256
 HANDSHAKE_S: Final = 5.0
 """How long a handshake of TLS may take."""
-HEAD_BYTES_MAX: Final = 32 * 1024
-"""The largest head of a request: its line and headers."""
+PIECE_BYTES: Final = 16 * KIB
+"""What is parsed at once: h11 compares a head with its bound only while the head is incomplete."""
 
 
 class _Limit:
@@ -75,7 +77,10 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        for first in range(0, len(data), PIECE_BYTES):
+            if self.transport.is_closing():  # the rest of a request that was refused
+                return
+            super().data_received(data[first : first + PIECE_BYTES])
         self._watch_arrival()
 
     def _watch_arrival(self) -> None:

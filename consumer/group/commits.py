@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -19,7 +19,7 @@ from strandline.client.coordinator import Coordinator, no_answer
 from strandline.client.retry import Tries
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer import arguments
-from strandline.consumer.core.positions import Position
+from strandline.consumer.core.reading.positions import Position
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.reader import Reader
 from strandline.errors import (
@@ -29,6 +29,7 @@ from strandline.errors import (
     RebalanceInProgress,
     StrandlineError,
     UnknownMemberId,
+    UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from strandline.ids import TopicPartition
@@ -195,7 +196,7 @@ class Commits:
 
     def _all_but(self, without: Collection[TopicPartition]) -> dict[Position[Any], CommittedOffset]:
         states = [state for state in self._reader.positions if state.name not in without]
-        return {s: CommittedOffset(s.position) for s in states if s.position is not None}
+        return {s: _of(s, s.position) for s in states if s.position is not None}
 
     def _names(self) -> set[TopicPartition]:
         return {state.name for state in self._reader.positions}
@@ -210,7 +211,8 @@ class Commits:
         unassigned = sorted(str(name) for name in given if name not in assigned)
         if unassigned:
             raise InvalidRequest(f"not assigned to this consumer: {', '.join(unassigned)}")
-        return {self._reader.positions[name]: entry for name, entry in given.items()}
+        states = {name: self._reader.positions[name] for name in given}
+        return {states[name]: _named(states[name], entry) for name, entry in given.items()}
 
     async def _send(
         self, wanted: Mapping[Position[Any], CommittedOffset], timeout_s: float, *, automatic: bool = False
@@ -243,7 +245,9 @@ class Commits:
                 last = error
                 # An error for an identity that has changed, or is about to, does not count.
                 outdated = identity is not None and self._outdated(identity, error)
-                final = isinstance(error, UnknownTopicOrPartition)  # the coordinator has looked before
+                final = isinstance(
+                    error, UnknownTopicOrPartition | UnknownTopicId
+                )  # the coordinator has looked before
                 if final or not (outdated or error.retriable) or tries.over:
                     raise
                 if any(map(self._still_assigned, left)):
@@ -304,7 +308,7 @@ class Commits:
                 else:
                     self._newest[state.name] = number
                 del left[state]
-            elif automatic and isinstance(error, UnknownTopicOrPartition):
+            elif automatic and isinstance(error, UnknownTopicOrPartition | UnknownTopicId):
                 del left[state]
             else:
                 errors.append(error)
@@ -314,4 +318,22 @@ class Commits:
 
 def _processed(states: Iterable[Position[Any]]) -> dict[Position[Any], CommittedOffset]:
     """The processed offsets that are not committed yet."""
-    return {s: CommittedOffset(s.processed) for s in states if s.processed not in (None, s.committed)}
+    return {s: _of(s, s.processed) for s in states if s.processed is not None and s.processed != s.committed}
+
+
+def _of(state: Position[Any], offset: int) -> CommittedOffset:
+    """A commit of the log that is read."""
+    _, topic_id, epoch = state.at(offset)
+    return CommittedOffset(offset, epoch, topic_id=topic_id)
+
+
+def _named(state: Position[Any], given: CommittedOffset) -> CommittedOffset:
+    """A commit of an offset that the application names. Raises UnknownTopicId for one that it has read of an
+    earlier incarnation of the topic."""
+    if state.anew and given.offset > (state.position or 0):
+        raise UnknownTopicId(
+            f"{state.name} was made anew, with topic id {state.topic_id}, and its records up to offset "
+            f"{given.offset} were not handed out: commit what was read of this one"
+        )
+    own = _of(state, given.offset)
+    return replace(given, leader_epoch=own.leader_epoch, topic_id=own.topic_id)

@@ -12,7 +12,7 @@ from strandline.controller.api.service import AdminService
 from strandline.errors import StrandlineError
 from strandline.ports import Caller
 from strandline.security.access import Access
-from strandline.security.rights import ALTER_CLUSTER, DELETE_TOPIC, DESCRIBE_CLUSTER
+from strandline.security.rights import ALTER_CLUSTER, CLUSTER_ACTION, DELETE_TOPIC, DESCRIBE_CLUSTER
 from strandline.security.topic_changes import alteration_refusal, creation_refusal
 from strandline.vocabulary.admin import (
     AlterTopic,
@@ -35,7 +35,7 @@ class GuardedAdmin:
     async def create_topics(self, request: CreateTopics, caller: Caller) -> Sequence[TopicResult]:
         """Internal topics are created by members of the cluster."""
         if request.internal and (refusal := self._key.refusal(caller.member_key)) is not None:
-            raise self._access.member_refusal(caller) or refusal
+            raise self._access.refusal(caller, CLUSTER_ACTION) or refusal
         refused: dict[str, StrandlineError] = {}
         if self._access.enforced:
             for new in request.topics:

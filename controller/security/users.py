@@ -8,7 +8,7 @@ for one user has its effect on the others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,8 +18,10 @@ from strandline.adapters.zookeeper.security.folder_reader import FolderReader
 from strandline.adapters.zookeeper.security.user_znodes import USER_FOLDER, user_path
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.security.writes import Write, compare_and_set, each_alone
+from strandline.controller.term.asked import asked_by
 from strandline.controller.term.term import Term
-from strandline.errors import InvalidRequest, ResourceNotFound
+from strandline.errors import ClusterAuthorizationFailed, InvalidRequest, ResourceNotFound
+from strandline.security.authorizer import Authorizer
 from strandline.security.login.credentials import Credentials, UserChange, changed
 from strandline.security.login.mechanisms import check_user_name
 from strandline.security.principal import Principal
@@ -37,11 +39,10 @@ USER_PATHS_BYTES_MAX: Final = 512 * 1024
 class UserRequests:
     """The users, in one epoch. Changes are carried out one request after the other."""
 
-    def __init__(self, term: Term, is_member: Callable[[Principal], bool]) -> None:
-        """`is_member`: whether a broker or a controller has this principal."""
+    def __init__(self, term: Term, authorizer: Authorizer) -> None:
         self._session = term.session
         self._reader = FolderReader(term.session, USER_FOLDER)
-        self._is_member = is_member
+        self._authorizer = authorizer
         self._one = asyncio.Lock()
 
     async def alter(self, changes: Sequence[UserChange]) -> list[UserResult]:
@@ -58,7 +59,7 @@ class UserRequests:
             wanted = [user for user in by_user if refused is None or user not in new]
 
             async def write(user: str) -> None:
-                self._refuse_member(user, by_user[user])
+                self._check_principal(user, by_user[user])
                 await self._write(user, by_user[user])
 
             errors = await each_alone(write, wanted)
@@ -81,11 +82,22 @@ class UserRequests:
             return UserDescription(user, error=ResourceNotFound(f"there is no user {user!r}"))
         return UserDescription(user, {name: has.iterations for name, has in stored.value.items()})
 
-    def _refuse_member(self, user: str, changes: Sequence[UserChange]) -> None:
-        """Raises InvalidRequest for a credential that no login would take."""
-        if self._is_member(Principal(user)) and any(change.credential for change in changes):
+    def _check_principal(self, user: str, changes: Sequence[UserChange]) -> None:
+        """Raises InvalidRequest for a credential that no login would take, and ClusterAuthorizationFailed for
+        a super user's that no super user asks for: the caller that sets it can log in as that user."""
+        principal, asked = Principal(user), asked_by()
+        if not any(change.credential for change in changes):
+            return
+        if self._authorizer.is_member(principal):
             raise InvalidRequest(
-                f"{Principal(user)} is a broker or a controller: no password gives a member's principal"
+                f"{principal} is a broker or a controller: no password gives a member's principal"
+            )
+        if asked is None or not self._authorizer.is_super_user(principal):
+            return
+        if not self._authorizer.is_super_user(Principal.parse(asked.principal)):
+            raise ClusterAuthorizationFailed(
+                f"{asked.principal} may not set the password of {principal}, a super user (super_users): "
+                "only one of them may, or `strandline user bootstrap`"
             )
 
     async def _write(self, user: str, changes: Sequence[UserChange]) -> None:

@@ -13,9 +13,6 @@ from interop.outcome import Place, Suite
 from interop.security import Security
 from interop.suites.programs import PROGRAMS, Command, program_suite
 
-GO_SOURCES: Final = Path("/usr/share/gocode")
-"""Where Debian's packages of Go libraries are."""
-
 
 def here(module: str, program: str) -> Command:
     """A program for this environment's Python, if it has the module."""
@@ -49,10 +46,8 @@ def java(place: Place) -> Sequence[str | Path] | None:
 
 
 def sarama(_place: Place) -> Sequence[str | Path] | None:
-    """A program that Go compiles as it starts it, with the libraries of Debian."""
-    if not (GO_SOURCES / "src/github.com/Shopify/sarama").is_dir() or shutil.which("go") is None:
-        return None
-    return ["go", "run", PROGRAMS / "sarama.go"]
+    """A program that Go compiles as it starts it, with the library that its go.mod pins."""
+    return ["go", "run", "-C", PROGRAMS / "sarama", "."] if shutil.which("go") else None
 
 
 def kcat(_place: Place) -> Sequence[str | Path] | None:
@@ -100,9 +95,9 @@ SUITES: Final[tuple[Suite, ...]] = (
     ),
     program_suite(
         "Sarama",
-        "Debian's packages golang-go and golang-github-shopify-sarama-dev",
+        "Go 1.26 or later, and a way to its module proxy",
         sarama,
-        environment={"GO111MODULE": "off", "GOPATH": str(GO_SOURCES), "GOFLAGS": "-buildvcs=false"},
+        environment={"GOFLAGS": "-buildvcs=false"},
     ),
     program_suite(
         "Faust", "pip install faust-streaming in SUITES/applications",

@@ -70,6 +70,7 @@ class RangeReader(Client[ConsumerSettings]):
             committed=None,
             settings=self._settings,
             clock=self._clock,
+            follows_topics=False,
         )
         self._reading: _Reading | None = None
 

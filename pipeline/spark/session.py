@@ -10,7 +10,7 @@ from typing import Final
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from strandline.pipeline.source import StrandlineDataSource
+from strandline.pipeline.source import KEEPS_SCANS_APART, StrandlineDataSource
 from strandline.pipeline.spark import memory
 from strandline.pipeline.spark.home import spark_home
 from strandline.pipeline.spark.java import find_java
@@ -28,8 +28,8 @@ ROWS_MAX: Final = 100_000
 _SETTINGS: Final = {
     # Timestamps are points in time; their text must not depend on the machine.
     "spark.sql.session.timeZone": "UTC",
-    # Ranges of offsets and times are selected at the log, not filtered afterwards.
-    "spark.sql.python.filterPushdown.enabled": "true",
+    # Ranges of offsets and times are selected at the log, not filtered afterwards, where Spark does it right.
+    "spark.sql.python.filterPushdown.enabled": str(KEEPS_SCANS_APART).lower(),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_MAX),
     # Cached frames get a number of partitions that suits their size, like all others: two hundred nearly

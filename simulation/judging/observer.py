@@ -7,6 +7,7 @@ its full ISR, and answers. Then every request to a broker has ended once.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Final
 
 from strandline.auditing import cluster, leader_epochs, requests
@@ -58,7 +59,11 @@ class Observer(Judge):
         changes = [] if self._record_has_losses else self._changes
         complete = self._with_crowded_out(changes)
         found = [
-            *cluster.findings(self._observations, changes, crowded_out=self._stage.isr_history.crowded_out),
+            *cluster.findings(
+                map(self._of_its_topic, self._observations),
+                changes,
+                crowded_out=self._stage.isr_history.crowded_out,
+            ),
             *leader_epochs.findings(complete),
             *requests.findings(complete),
             *without_end(complete, self._due),
@@ -68,6 +73,11 @@ class Observer(Judge):
         if self._missing:
             problems.append(Problem(CONVERGENCE, f"not healthy after {CONVERGED_S_MAX:g} s: {self._missing}"))
         return problems
+
+    def _of_its_topic(self, seen: Observation) -> Observation:
+        """The log of a topic that was made anew begins anew: each has an observer of its own."""
+        number = self._stage.isr_history.topic_number(seen.place, seen.epoch)
+        return seen if number <= 1 else replace(seen, observer=f"{seen.observer} of topic {number}")
 
     @property
     def _record_has_losses(self) -> bool:

@@ -2,12 +2,15 @@
 
 Only heartbeats are sent meanwhile. So the listener is called within `getmany` and `close`, when all records
 that were handed out are finished.
+
+Of an unsteady topic it commits the leader epoch of the record before each offset, and before it reads at a
+position it asks the leader whether the log still has that record (KIP-320).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from strandline.broker.kafka.wire.coordinator import FindCoordinatorRequest
@@ -28,6 +31,7 @@ from strandline.broker.kafka.wire.groups.offsets import (
     OffsetFetchRequest,
     OffsetToCommit,
 )
+from strandline.broker.kafka.wire.offsets import EpochEndsRequest, PartitionEpoch
 from strandline.broker.kafka.wire.topics import OfTopic, each_partition
 from strandline.consumer.core.protocol import COOPERATIVE_STICKY, Assignment, Subscription
 from strandline.consumer.group.group import GroupMetadata
@@ -35,9 +39,9 @@ from strandline.consumer.group.listener import RebalanceListener
 from strandline.consumer.records import ConsumerRecord
 from strandline.errors import ErrorCode, FencedInstanceId, OutcomeUnknown, StrandlineError
 from strandline.ids import TopicPartition
-from strandline.records import decode_batch, iterate
+from strandline.records import Record, decode_batch, iterate
 from strandline.simulation.kafka.assigning import assign
-from strandline.simulation.kafka.client import AGAIN_S, LOOK_AGAIN, NOT_LED, KafkaClient
+from strandline.simulation.kafka.client import AGAIN_S, LOOK_AGAIN, NOT_LED, KafkaClient, Led
 from strandline.simulation.kafka.connection import Disconnected, KafkaConnection
 from strandline.simulation.kafka.group_messages import (
     FIND_COORDINATOR,
@@ -48,14 +52,19 @@ from strandline.simulation.kafka.group_messages import (
     OFFSET_FETCH,
     SYNC_GROUP,
 )
-from strandline.simulation.kafka.messages import FETCH
+from strandline.simulation.kafka.messages import FETCH, OFFSET_FOR_LEADER_EPOCH
 
 CONSUMER: Final = "consumer"
 NO_GENERATION: Final = -1
+UNKNOWN: Final = -1
+"""In the place of an epoch."""
 FETCH_WAIT_MS: Final = 200
 BYTES_MAX: Final = 64 * 1024
 SLACK_S: Final = 2.0
 """A join and a sync wait for other members as long as the group does, and this much longer."""
+
+OnRecords = Callable[[int, int, Sequence[Record]], None]
+"""Gets a partition, a leader epoch, and records in their order."""
 
 _ELSEWHERE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _LATER: Final = frozenset(
@@ -83,8 +92,12 @@ class KafkaConsumer:
         assignor: str,
         session_timeout_ms: int,
         rebalance_timeout_ms: int,
+        unsteady: OnRecords | None = None,
     ) -> None:
+        """`unsteady`: gets the records of a topic that may be made anew under its name, and whose log
+        unclean elections may cut."""
         self._client = client
+        self._unsteady = unsteady
         self._group = group
         self._instance = instance
         self._assignor = assignor
@@ -102,6 +115,10 @@ class KafkaConsumer:
         self._fenced: FencedInstanceId | None = None
         self._owned: dict[TopicPartition, int | None] = {}
         """With the offset of the next record; None: not known yet."""
+        self._epochs: dict[TopicPartition, int] = {}
+        """Of the records before those offsets."""
+        self._valid: dict[TopicPartition, Led] = {}
+        """The leaders that have confirmed them."""
         self._beats: asyncio.Task[None] | None = None
 
     # --- as the application sees it ----------------------------------------------------------
@@ -149,7 +166,10 @@ class KafkaConsumer:
             return
         topic = OfTopic(
             self._client.topic,
-            tuple(OffsetToCommit(name.partition, offset, -1, None) for name, offset in known.items()),
+            tuple(
+                OffsetToCommit(name.partition, offset, self._epochs.get(name, UNKNOWN), None)
+                for name, offset in known.items()
+            ),
         )
         request = OffsetCommitRequest(self._group, self._generation, self._member, (topic,), self._instance)
         try:
@@ -345,13 +365,9 @@ class KafkaConsumer:
         if not brokers:
             return {}
         broker = self._client.random.choice(brokers)
-        places = tuple(
-            PartitionPosition(name.partition, self._client.led(name.partition).epoch, offset, BYTES_MAX)
-            for name, offset in self._owned.items()
-            if offset is not None and self._client.led(name.partition).broker == broker
-        )
-        request = FetchRequest(FETCH_WAIT_MS, 1, BYTES_MAX, 0, (OfTopic(self._client.topic, places),))
         try:
+            places = await self._places(broker)
+            request = FetchRequest(FETCH_WAIT_MS, 1, BYTES_MAX, 0, (OfTopic(self._client.topic, places),))
             answer = await self._client.ask(await self._client.connection(broker), FETCH, request)
         except Disconnected:
             await self._client.refresh()
@@ -360,12 +376,31 @@ class KafkaConsumer:
         for topic, found in each_partition(answer.topics):
             name = TopicPartition(topic, found.partition)
             if found.error:
-                if found.error not in LOOK_AGAIN:
+                if found.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._unsteady is not None:
+                    if name in self._owned:
+                        self._move(name, 0, UNKNOWN)
+                elif found.error not in LOOK_AGAIN:
                     self._client.wrong.append(f"{self._client.name}: a fetch failed with error {found.error}")
                 await self._client.refresh()
             elif name in self._owned and (left := records_max - sum(map(len, taken.values()))) > 0:
                 taken |= self._read(name, found.records, left)
         return taken
+
+    async def _places(self, broker: int) -> tuple[PartitionPosition, ...]:
+        """Where to read in the partitions that this broker leads. Raises Disconnected."""
+        if self._unsteady is not None:
+            await self._validate(broker)
+        led = {name: self._client.led(name.partition) for name in self._owned}
+        places = tuple(
+            PartitionPosition(name.partition, led[name].epoch, offset, BYTES_MAX)
+            for name, offset in self._owned.items()
+            if offset is not None
+            and led[name].broker == broker
+            and (self._unsteady is None or self._valid.get(name) == led[name])
+        )
+        if not places:
+            raise Disconnected("no position is sure")
+        return places
 
     def _leaders(self) -> set[int]:
         """The brokers that lead its partitions, and that of `NOT_LED` if not all are known to be led."""
@@ -380,12 +415,16 @@ class KafkaConsumer:
         for header in iterate(data):
             if header.next_offset <= position:
                 continue
-            for each in decode_batch(data, header, from_offset=position):
-                if len(records) < records_max:
-                    records.append(
-                        ConsumerRecord(*name, each.offset, each.timestamp, each.key, each.value, ())
-                    )
-                    position = each.offset + 1
+            wanted = decode_batch(data, header, from_offset=position)[: records_max - len(records)]
+            records += [
+                ConsumerRecord(*name, each.offset, each.timestamp, each.key, each.value, ())
+                for each in wanted
+            ]
+            if wanted:
+                position = wanted[-1].offset + 1
+                if self._unsteady is not None:
+                    self._epochs[name] = header.leader_epoch
+                    self._unsteady(name.partition, header.leader_epoch, wanted)
         self._owned[name] = position
         return {name: records} if records else {}
 
@@ -408,5 +447,37 @@ class KafkaConsumer:
         if errors:
             return False
         for name, each in each_partition(found.topics):
-            self._owned[TopicPartition(name, each.partition)] = max(0, each.offset)
+            self._move(TopicPartition(name, each.partition), max(0, each.offset), each.leader_epoch)
         return True
+
+    def _move(self, name: TopicPartition, offset: int, epoch: int) -> None:
+        self._owned[name] = offset
+        self._valid.pop(name, None)
+        if self._unsteady is not None:
+            self._epochs[name] = epoch
+
+    async def _validate(self, broker: int) -> None:
+        """Have this leader confirm the positions in its partitions, or name others. Raises Disconnected."""
+        led = {name: self._client.led(name.partition) for name in self._owned}
+        doubtful = [
+            name
+            for name, offset in self._owned.items()
+            if offset is not None and led[name].broker == broker and self._valid.get(name) != led[name]
+        ]
+        if not doubtful:
+            return
+        epochs = tuple(
+            PartitionEpoch(name.partition, led[name].epoch, max(0, self._epochs.get(name, UNKNOWN)))
+            for name in doubtful
+        )
+        asked = EpochEndsRequest((OfTopic(self._client.topic, epochs),))
+        connection = await self._client.connection(broker)
+        answer = await self._client.ask(connection, OFFSET_FOR_LEADER_EPOCH, asked)
+        for topic, found in each_partition(answer.topics):
+            name = TopicPartition(topic, found.partition)
+            offset = self._owned.get(name)
+            if offset is None or found.error:
+                continue
+            if self._epochs.get(name, UNKNOWN) != UNKNOWN and found.end_offset < offset:
+                self._move(name, max(0, found.end_offset), found.epoch)
+            self._valid[name] = led[name]

@@ -3,6 +3,10 @@
 After an error or the loss of a connection it waits until all answers of the partition are there or will
 never come. Then it sends everything that is not acknowledged again, in order and with the same sequences,
 to the leader, wherever that is now.
+
+A topic that is made anew knows no producer, and takes any first sequence (KIP-360). A batch may be the first
+there although the one before it was refused. Then that one is out of order, and the producer numbers all that
+are left anew, under another id, as Kafka's producers do.
 """
 
 from __future__ import annotations
@@ -60,6 +64,10 @@ class _Partition:
         self.batches: deque[_Batch] = deque()
         """Not acknowledged, in order."""
         self.sequence = 0
+        self.identity: tuple[int, int] | None = None
+        """Its own producer id and epoch, once it had to be numbered anew."""
+        self.renewed = False
+        """It has to be numbered anew."""
         self.woken = asyncio.Event()
 
     @property
@@ -70,8 +78,12 @@ class _Partition:
 class KafkaProducer:
     """Writes values to the partitions of one topic. `run` sends until it is cancelled."""
 
-    def __init__(self, client: KafkaClient, partitions: int, on_acked: OnAcked) -> None:
+    def __init__(
+        self, client: KafkaClient, partitions: int, on_acked: OnAcked, *, unsteady: bool = False
+    ) -> None:
+        """`unsteady`: the topic may be made anew under its name."""
         self._client = client
+        self._unsteady = unsteady
         self._partitions = [_Partition() for _ in range(partitions)]
         self._on_acked = on_acked
         self._identity = (-1, -1)
@@ -86,21 +98,20 @@ class KafkaProducer:
         return all(each.idle for each in self._partitions)
 
     async def run(self) -> None:
-        await self._identify()
+        self._identity = await self._new_identity()
         async with asyncio.TaskGroup() as tasks:
             for number, partition in enumerate(self._partitions):
                 tasks.create_task(self._deliver(number, partition))
 
-    async def _identify(self) -> None:
-        while self._identity[0] < 0:
+    async def _new_identity(self) -> tuple[int, int]:
+        while True:
             try:
                 found = await self._client.ask_any(INIT_PRODUCER_ID, InitProducerIdRequest(None))
             except Disconnected:
                 found = None
             if found is not None and found.error == 0:
-                self._identity = (found.producer_id, found.producer_epoch)
-            else:
-                await self._client.host.clock.sleep(AGAIN_S)
+                return found.producer_id, found.producer_epoch
+            await self._client.host.clock.sleep(AGAIN_S)
 
     async def _deliver(self, number: int, partition: _Partition) -> None:
         while True:
@@ -109,6 +120,16 @@ class KafkaProducer:
             partition.woken.clear()
             if not await self._send_in_order(number, partition):
                 await self._client.refresh()
+            if partition.renewed:
+                await self._number_anew(partition)
+
+    async def _number_anew(self, partition: _Partition) -> None:
+        """Nothing of the partition is in flight."""
+        partition.identity = await self._new_identity()
+        partition.sequence, partition.renewed = 0, False
+        for batch in partition.batches:
+            batch.sequence = partition.sequence
+            partition.sequence += len(batch.records)
 
     # --- sending -----------------------------------------------------------------------------
 
@@ -125,7 +146,7 @@ class KafkaProducer:
         while in_flight or (well and (unsent or partition.fresh)):
             while well and len(in_flight) < IN_FLIGHT_MAX and (unsent or partition.fresh):
                 batch = unsent.popleft() if unsent else self._new_batch(partition)
-                in_flight.append((batch, connection.ask(PRODUCE, self._request(number, batch))))
+                in_flight.append((batch, connection.ask(PRODUCE, self._request(number, partition, batch))))
             batch, answer = in_flight.popleft()
             try:
                 async with asyncio.timeout(ANSWER_S_MAX):
@@ -150,8 +171,8 @@ class KafkaProducer:
         partition.batches.append(batch)
         return batch
 
-    def _request(self, number: int, batch: _Batch) -> ProduceRequest:
-        producer_id, epoch = self._identity
+    def _request(self, number: int, partition: _Partition, batch: _Batch) -> ProduceRequest:
+        producer_id, epoch = partition.identity or self._identity
         records = batch.packed.seal(
             producer_id=producer_id, producer_epoch=epoch, base_sequence=batch.sequence
         )
@@ -174,7 +195,11 @@ class KafkaProducer:
                 offset = -1 if produced.base_offset < 0 else produced.base_offset + place
                 self._on_acked(record, number, offset)
             return not after_error
-        if not is_passing(produced.error, after_error=after_error):
+        if is_passing(produced.error, after_error=after_error):
+            return False
+        if self._unsteady and produced.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            partition.renewed = True
+        else:
             self._wrong(number, batch, f"was refused with error {produced.error}: {produced.message}")
         return False
 

@@ -1,7 +1,8 @@
 """A reader: long polls with the leader's epoch, and a look whether its position is still in the log.
 
 When it learns of a new leader epoch it asks where the epoch of its last record ends (KIP-320). An end before
-its position means that records which it has read are gone: no broker may lose what a reader got.
+its position means that records which it has read are gone: no broker may lose what a reader got, unless the
+topic is unsteady. There the reader goes on where the log is another one.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.broker.kafka.wire.fetch import FetchedPartition, FetchRequest, PartitionPosition
-from strandline.broker.kafka.wire.offsets import EpochEndsRequest, PartitionEpoch
+from strandline.broker.kafka.wire.offsets import EpochEndsRequest, PartitionEpoch, PartitionEpochEnd
 from strandline.broker.kafka.wire.topics import OfTopic, each_partition
+from strandline.errors import ErrorCode
 from strandline.records import Record, decode_batch, iterate
 from strandline.simulation.kafka.client import LOOK_AGAIN, NOT_LED, KafkaClient, Led
 from strandline.simulation.kafka.connection import Disconnected
@@ -24,8 +26,8 @@ WAIT_MS: Final = 500
 BYTES_MAX: Final = 64 * 1024
 UNKNOWN: Final = -1
 
-OnRecords = Callable[[int, Sequence[Record]], None]
-"""Gets a partition, and records in their order."""
+OnRecords = Callable[[int, int, Sequence[Record]], None]
+"""Gets a partition, a leader epoch, and records in their order."""
 OnWatermark = Callable[[int, int], None]
 """Gets a partition and its high watermark."""
 
@@ -40,12 +42,21 @@ class _Position:
 
 
 class KafkaReader:
-    """Reads all partitions of one topic from their beginning. `run` reads until it is cancelled."""
+    """Reads all partitions of one topic from their beginning. `run` reads until it is cancelled.
+
+    `unsteady`: the topic may be made anew under its name, and unclean elections may cut its log."""
 
     def __init__(
-        self, client: KafkaClient, partitions: int, on_records: OnRecords, on_watermark: OnWatermark
+        self,
+        client: KafkaClient,
+        partitions: int,
+        on_records: OnRecords,
+        on_watermark: OnWatermark,
+        *,
+        unsteady: bool = False,
     ) -> None:
         self._client = client
+        self._unsteady = unsteady
         self._positions = {number: _Position() for number in range(partitions)}
         self._on_records = on_records
         self._on_watermark = on_watermark
@@ -75,7 +86,7 @@ class KafkaReader:
                 asked = EpochEndsRequest((OfTopic(client.topic, tuple(self._epochs(doubtful, led))),))
                 ends = await client.ask(connection, OFFSET_FOR_LEADER_EPOCH, asked)
                 for _, end in each_partition(ends.topics):
-                    self._validate(end.partition, end.error, end.end_offset, led[end.partition])
+                    self._validate(end, led[end.partition])
             valid = [number for number in numbers if self._positions[number].valid_in == led[number]]
             if not valid:
                 return False
@@ -100,36 +111,43 @@ class KafkaReader:
             for number in numbers
         ]
 
-    def _validate(self, number: int, error: int, end: int, led: Led) -> None:
-        position = self._positions[number]
-        if error == 0:
+    def _validate(self, found: PartitionEpochEnd, led: Led) -> None:
+        number, position, end = found.partition, self._positions[found.partition], found.end_offset
+        if found.error == 0:
             if position.epoch != UNKNOWN and end < position.offset:
-                self._wrong(
-                    number,
-                    f"epoch {position.epoch} ends at {end}, and offset {position.offset - 1} of it was read",
-                )
+                if self._unsteady:
+                    position.offset, position.epoch = max(0, end), found.epoch
+                else:
+                    self._wrong(
+                        number,
+                        f"epoch {position.epoch} ends at {end}, and offset {position.offset - 1} of it was "
+                        "read",
+                    )
             position.valid_in = led
-        elif error not in LOOK_AGAIN:
-            self._wrong(number, f"a question for the end of an epoch failed with error {error}")
+        elif found.error not in LOOK_AGAIN:
+            self._wrong(number, f"a question for the end of an epoch failed with error {found.error}")
 
     def _take(self, found: FetchedPartition) -> bool:
         number, position = found.partition, self._positions[found.partition]
         if found.error:
-            if found.error not in LOOK_AGAIN:
+            if found.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._unsteady:
+                position.offset, position.epoch = 0, UNKNOWN
+            elif found.error not in LOOK_AGAIN:
                 self._wrong(number, f"a fetch at {position.offset} failed with error {found.error}")
             position.valid_in = NOT_LED
             return False
         for header in iterate(found.records):
             if header.next_offset <= position.offset:
                 continue
-            self._on_records(number, decode_batch(found.records, header, from_offset=position.offset))
+            records = decode_batch(found.records, header, from_offset=position.offset)
+            self._on_records(number, header.leader_epoch, records)
             position.offset, position.epoch = header.next_offset, header.leader_epoch
         if found.high_watermark >= 0:  # a new leader does not know it at once
             self._look_at(number, position, found.high_watermark)
         return True
 
     def _look_at(self, number: int, position: _Position, watermark: int) -> None:
-        if watermark < position.offset:
+        if watermark < position.offset and not self._unsteady:
             self._wrong(number, f"offset {position.offset - 1} was read above the high watermark {watermark}")
         self._on_watermark(number, watermark)
 

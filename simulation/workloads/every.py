@@ -13,10 +13,11 @@ from strandline.simulation.workloads.groups import RELEASED, Groups
 from strandline.simulation.workloads.kafka import Kafka
 from strandline.simulation.workloads.operations import Operations
 from strandline.simulation.workloads.streams import Counting
+from strandline.simulation.workloads.unsteady.replacing import Replacing
 from strandline.simulation.workloads.writing import Writing
 
 AnyWorkload = Annotated[
-    Writing | Groups | Counting | Operations | Cleaning | Kafka, Field(discriminator="kind")
+    Writing | Groups | Counting | Operations | Cleaning | Kafka | Replacing, Field(discriminator="kind")
 ]
 
 KINDS: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
@@ -26,6 +27,9 @@ KINDS: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
     "operations": Operations.drawn,
     "cleaning": Cleaning.drawn,
 }
+UNSTEADY: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {"replacing": Replacing.drawn}
+UNSTEADY_RATE: Final = 1 / 6
+"""The part of all seeds whose last workload is one of these."""
 WORKLOADS_MAX: Final = 2
 KAFKA_RATE: Final = 1 / 4
 """The part of all seeds whose last workload is one of Kafka clients."""
@@ -57,11 +61,15 @@ def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
     random = Random(f"{seed} workloads")
     kinds = random.sample(list(KINDS), random.randint(1, min(WORKLOADS_MAX, len(KINDS))))
     drawn = tuple(_with_later_lots(seed, KINDS[kind](random, kind)) for kind in kinds)
-    # Lots of its own: the other seeds have the workloads that they had before this kind came.
+    # Lots of their own: the other seeds have the workloads that they had before these kinds came.
     random = Random(f"{seed} kafka")
-    if random.random() >= KAFKA_RATE:
-        return drawn
-    return (*drawn[: WORKLOADS_MAX - 1], Kafka.drawn(random, "kafka"))
+    if random.random() < KAFKA_RATE:
+        drawn = (*drawn[: WORKLOADS_MAX - 1], Kafka.drawn(random, "kafka"))
+    random = Random(f"{seed} unsteady")
+    if random.random() < UNSTEADY_RATE:
+        kind = random.choice(list(UNSTEADY))
+        drawn = (*drawn[: WORKLOADS_MAX - 1], UNSTEADY[kind](random, kind))
+    return drawn
 
 
 def _with_later_lots(seed: int, workload: AnyWorkload) -> AnyWorkload:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from random import Random
 from typing import Any, Final, Literal
 
+from strandline.records import Record
 from strandline.simulation.cluster import KAFKA_PORT
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.judging.judge import Problem
@@ -135,7 +137,11 @@ class _Clients(Workload):
     async def _follow(self, process: SimulatedProcess) -> None:
         recorder = self._topic.recorder(process.name)
         client = self._client(process)
-        reader = KafkaReader(client, self._plan.partitions, recorder.received, recorder.watermark)
+
+        def received(partition: int, epoch: int, records: Sequence[Record]) -> None:
+            recorder.received(partition, records)
+
+        reader = KafkaReader(client, self._plan.partitions, received, recorder.watermark)
         recorder.assigned(*range(self._plan.partitions))
         running = asyncio.get_running_loop().create_task(reader.run())
         while not self._stage.faults_ended.is_set() and not running.done():

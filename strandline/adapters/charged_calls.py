@@ -3,12 +3,12 @@ message themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from strandline.ports import Caller, Clock, Served, ServedCall
-from strandline.security.quotas.bill import Bill, ClientQuotas
+from strandline.security.quotas.bill import PAY_AGAIN_S_MIN, Bill, ClientQuotas
 from strandline.security.quotas.model import Quota
 from strandline.turns import Turns
 
@@ -31,11 +31,19 @@ def _charged(served: ServedCall[Any, Any], quotas: ClientQuotas, clock: Clock) -
         bill = quotas.of(caller)
         if bill is None or bill.limit(Quota.REQUEST_PERCENTAGE) is None:
             return await served.handle(request, caller)
-        if served.rpc.path not in _OF_MEMBERS and (owed_s := bill.owed(Quota.REQUEST_PERCENTAGE)):
-            await clock.sleep(owed_s)
+        if served.rpc.path not in _OF_MEMBERS:
+            await paid(bill, (Quota.REQUEST_PERCENTAGE,), clock)
         return await charged_time(_coroutine(served, request, caller), bill, clock)
 
     return replace(served, handle=handle)
+
+
+async def paid(bill: Bill, quotas: Sequence[Quota], clock: Clock) -> None:
+    """Returns once the caller has paid for what it used of these quotas, on whichever stream or connection it
+    used it. Others that share a quota may use it up meanwhile, so it asks again: what follows without an
+    await is the only use."""
+    while owed_s := max(map(bill.owed, quotas)):
+        await clock.sleep(max(owed_s, PAY_AGAIN_S_MIN))
 
 
 async def charged_time(work: Coroutine[Any, Any, T], bill: Bill, clock: Clock) -> T:

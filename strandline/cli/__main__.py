@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Final
 
 import click
 
+from strandline.adapters.system.standard_streams import open_standard_streams
 from strandline.cli.acl.command import acl
 from strandline.cli.chaos import chaos
 from strandline.cli.cluster.balance import cluster
@@ -29,8 +29,6 @@ from strandline.cli.security.user import user
 from strandline.cli.shell.command import Root
 from strandline.cli.simulate import simulate
 
-STDERR: Final = 2
-
 
 @click.group(cls=Root)
 @click.version_option(package_name="strandline", message="strandline %(version)s")
@@ -52,18 +50,8 @@ for _command in (
 def main() -> None:
     """Runs the command line and exits with its status."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's C core prints lines that are not for users
-    _open_standard_streams()
+    open_standard_streams()
     cli()
-
-
-def _open_standard_streams() -> None:
-    """Opens /dev/null for each standard stream that is closed.
-
-    Otherwise the event loop's own descriptors would get these numbers, and libuv aborts when it closes one.
-    """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STDERR:
-        os.set_inheritable(descriptor, True)
-    os.close(descriptor)
 
 
 if __name__ == "__main__":

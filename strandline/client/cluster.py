@@ -27,9 +27,10 @@ from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_BROKER, TopicPartition
+from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
 from strandline.ports import Clock, Method, RefusedForNow, Request, Response, Stream, Transport
 from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
+from strandline.vocabulary.log_position import same_topic
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 logger = logging.getLogger(__name__)
@@ -274,12 +275,24 @@ class Cluster:
             # A broker that is missing keeps its address here: it may return.
             self._brokers.update({endpoint.id: endpoint for endpoint in cluster.brokers})
         for topic in cluster.topics:
+            if self._is_older(topic):
+                continue
             self._topics[topic.name] = topic
             for listener in self._topic_listeners:
                 listener(topic)
             for partition in topic.partitions:
                 name = TopicPartition(topic.name, partition.partition)
                 self._lead(name, Leader(partition.leader, partition.leader_epoch))
+
+    def _is_older(self, topic: TopicMetadata) -> bool:
+        """True for an earlier incarnation than the one that is known, from a broker that has not heard of
+        that: epochs never decrease, over all incarnations. One that never had a leader may be either."""
+        known = self._topics.get(topic.name)
+        if known is None or same_topic(known.topic_id, topic.topic_id):
+            return False
+        leaders = [self._leaders.get(TopicPartition(topic.name, p.partition)) for p in known.partitions]
+        newest = max((leader.epoch for leader in leaders if leader is not None), default=NO_EPOCH)
+        return all(partition.leader_epoch <= newest for partition in topic.partitions)
 
     async def _refresh_periodically(self) -> None:
         age_s = self._settings.metadata_max_age_ms / 1000

@@ -10,7 +10,7 @@ from strandline.errors import InvalidRequest
 from strandline.security.acls import EVERY
 from strandline.security.authorizer import Rules
 from strandline.security.members import MemberPrincipals
-from strandline.security.principal import Principal, parse_principals
+from strandline.security.principal import ANONYMOUS, Principal, parse_principals
 
 
 class AuthorizationSettings(BaseModel):
@@ -22,6 +22,9 @@ class AuthorizationSettings(BaseModel):
     """none: every caller may do everything; acl: what the cluster's ACLs allow. It needs `super_users`."""
     super_users: str = Field(default="", validate_default=True)
     """Principals that need no ACL, with semicolons between them: `User:admin;User:CN=ops,O=x`."""
+    super_users_by_token: bool = False
+    """Whether a token (OAUTHBEARER) may give a super user's name: set it if its issuer gives that name to no
+    one else."""
     broker_principals: str = "User:broker-{id}"
     """The principals of brokers, which need no ACL either: a template, or a list:
     `1=User:CN=b1;2=User:CN=b2`."""
@@ -45,7 +48,9 @@ class AuthorizationSettings(BaseModel):
     @field_validator("broker_principals", "controller_principals")
     @classmethod
     def _names_members(cls, text: str) -> str:
-        return _checked(MemberPrincipals.parse, text)
+        if MemberPrincipals.parse(_checked(MemberPrincipals.parse, text)).id_of(ANONYMOUS) is not None:
+            raise ValueError(f"{ANONYMOUS} is every caller without a name: each of them would be a member")
+        return text
 
     def authorization_rules(self) -> Rules | None:
         """The rules for an authorizer; None: everything is allowed."""
@@ -56,6 +61,7 @@ class AuthorizationSettings(BaseModel):
             MemberPrincipals.parse(self.broker_principals),
             MemberPrincipals.parse(self.controller_principals),
             self.allow_everyone_if_no_acl_found,
+            self.super_users_by_token,
         )
 
 

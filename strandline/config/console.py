@@ -47,6 +47,9 @@ class ConsoleSettings(ServiceSettings, SecuritySettings):
     """Connections of one address; further ones are closed. Behind a proxy all browsers have one address."""
     event_streams_max: int = Field(default=64, ge=1, le=1_000)
     """Streams by which browsers follow the cluster live; without one a page is loaded again by hand."""
+    client_event_streams_max: int = Field(default=16, ge=1, le=1_000)
+    """Streams to one address, so that it cannot take those of all others. Behind a proxy all browsers have
+    one address."""
     request_bytes_max: int = Field(default=2 * MIB, ge=64 * KIB, le=16 * MIB)
     """A request with a larger body is refused."""
     request_ms_max: int = Field(default=30_000, ge=1_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -16,6 +17,10 @@ from strandline.errors import SettingsError
 
 SECRETS: Final = ("password", "token")
 """Parts of the names of settings whose values no error shows."""
+
+NO_VALUES: Final = ("missing", "extra_forbidden")
+"""Errors without a value: a name that is no setting may be a misspelt one of a secret."""
+_USER_IN_ADDRESS: Final = re.compile(r"(?<=//)[^/@\s]+@")
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
@@ -45,10 +50,16 @@ def build(cls: type[SettingsT], given: Mapping[str, Any], environment: Mapping[s
         wrong = complaint(cls, first)
         if not name:  # several settings do not fit together, and the message names them
             raise SettingsError(f"settings: {wrong}") from None
-        shown = first["type"] != "missing" and not any(word in name for word in SECRETS)
-        value = f" = {first['input']!r}" if shown else ""
+        value = "" if first["type"] in NO_VALUES else _shown(name, first["input"])
         variable = f" (set {PREFIX}{name.upper()})" if is_service else ""
         raise SettingsError(f"setting {name}{value}: {wrong}{variable}") from None
+
+
+def _shown(name: str, value: Any) -> str:
+    """The value as an error shows it; nothing of a secret, and no names and passwords in an address."""
+    if any(word in name.lower() for word in SECRETS) or "PRIVATE KEY" in str(value):
+        return ""
+    return f" = {_USER_IN_ADDRESS.sub('…@', repr(value))}"
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from itertools import islice, repeat
 from operator import lt
 from typing import Final, NamedTuple
 
+from strandline.config.limits import DECOMPRESSED_BYTES_MAX
 from strandline.errors import CorruptMessage
 from strandline.records.compression import Codec, decompress
 from strandline.records.encode import offset_deltas, split_equal
@@ -80,12 +81,15 @@ def decode_batch(records: Bytes, header: BatchHeader, *, from_offset: int = 0) -
     return decoded
 
 
-def decode_columns(records: Bytes, header: BatchHeader) -> Columns:
-    """All records of one batch by column. Raises CorruptMessage, UnsupportedCompression."""
+def decode_columns(
+    records: Bytes, header: BatchHeader, *, bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> Columns:
+    """All records of one batch by column. Raises CorruptMessage, also for compressed records that have more
+    than `bytes_max` bytes, and UnsupportedCompression."""
     body = bytes(records[header.position + HEADER_BYTES : header.end])
     codec = header.codec
     if codec is not Codec.NONE:
-        body = decompress(codec, body)
+        body = decompress(codec, body, bytes_max=bytes_max)
     if not 0 <= header.record_count <= len(body) // RECORD_BYTES_MIN:
         raise CorruptMessage(
             f"batch at offset {header.base_offset} claims {header.record_count} records in {len(body)} bytes"

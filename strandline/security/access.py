@@ -22,6 +22,7 @@ from strandline.errors import (
 from strandline.security.acls import CLUSTER_NAME, ResourceType
 from strandline.security.asker import Asker
 from strandline.security.authorizer import Authorizer
+from strandline.security.members import unknown_key
 from strandline.security.principal import ANONYMOUS, Principal
 from strandline.security.rights import CLUSTER_ACTION, IDEMPOTENT_WRITE, WRITE_TOPIC, Right
 
@@ -130,17 +131,29 @@ class Access:
         return self.authorizer.is_member(caller.principal) or self._is_member_key(caller.member_key)
 
     def member_refusal(self, caller: Asker) -> StrandlineError | None:
-        """Why the caller does not count as a member of the cluster; None if it does."""
-        return self.refusal(caller, CLUSTER_ACTION)
+        """Why the caller does not count as a member of the cluster; None if it does. No ACL makes a member,
+        and without an authorizer the key alone does."""
+        if self.is_member(caller):
+            return None
+        if caller.member_key is not None:
+            return unknown_key()
+        self._note_denial(caller, CLUSTER_ACTION, CLUSTER_NAME)
+        return ClusterAuthorizationFailed(
+            f"{caller.principal} from {caller.host} is no member of this cluster: it shows no members' key"
+        )
+
+    def check_member(self, caller: Asker) -> None:
+        """Raises ClusterAuthorizationFailed unless the caller is a broker or a controller of the cluster, and
+        BrokerNotAvailable for a key that this process has not read."""
+        if (refusal := self.member_refusal(caller)) is not None:
+            raise refusal
 
     def check_broker(self, caller: Asker, broker: int) -> None:
-        """Raises ClusterAuthorizationFailed unless the caller is that broker. A caller without a name has to
-        show the members' key, and is believed."""
+        """Raises as `check_member`, and for a member that is not that broker. Without an authorizer, and of a
+        caller without a name, the members' key is asked, and its bearer's id is believed."""
         rules = self.authorizer.rules
-        if rules is None:
-            return
-        if caller.principal == ANONYMOUS:
-            self.check(caller, CLUSTER_ACTION)
+        if rules is None or caller.principal == ANONYMOUS:
+            self.check_member(caller)
         elif rules.brokers.id_of(caller.principal) != broker:
             self._note_denial(caller, CLUSTER_ACTION, CLUSTER_NAME)
             raise ClusterAuthorizationFailed(

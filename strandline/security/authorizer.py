@@ -9,8 +9,9 @@ from typing import Final
 from strandline.security.acls import Operation, ResourceType, plain_address
 from strandline.security.asker import Asker
 from strandline.security.decide import Acls, Decision, Ground, decide, decide_any
+from strandline.security.login.mechanisms import OAUTHBEARER
 from strandline.security.members import MemberPrincipals
-from strandline.security.principal import Principal
+from strandline.security.principal import ANONYMOUS, Principal
 from strandline.security.rights import Right
 
 CALLERS_MAX: Final = 1_000
@@ -31,6 +32,8 @@ class Rules:
     brokers: MemberPrincipals = MemberPrincipals()  # noqa: RUF009 - frozen
     controllers: MemberPrincipals = MemberPrincipals()  # noqa: RUF009 - frozen
     allow_everyone_if_no_acl_found: bool = False
+    super_users_by_token: bool = False
+    """Whether a token may give a super user's principal."""
 
     def unasked(self, principal: Principal) -> Ground | None:
         """Why this principal may do everything; None: the ACLs decide."""
@@ -56,6 +59,19 @@ class Authorizer:
     def is_member(self, principal: Principal) -> bool:
         """Whether it is the principal of a broker or a controller, by the rules."""
         return self.rules is not None and self.rules.is_member(principal)
+
+    def is_super_user(self, principal: Principal) -> bool:
+        """Whether it needs no ACL, by the rules."""
+        return self.rules is not None and principal in self.rules.super_users
+
+    def withholds(self, principal: Principal, mechanism: str) -> bool:
+        """Whether a login by this mechanism never gives the principal: the one of callers without a name, a
+        member's, and, by a token, a super user's unless the rules say so. The issuer of tokens may let its
+        users choose their names; a super user's password is set by super users alone."""
+        if principal == ANONYMOUS or self.is_member(principal):
+            return True
+        by_token = self.rules is not None and self.rules.super_users_by_token
+        return mechanism == OAUTHBEARER and self.is_super_user(principal) and not by_token
 
     @property
     def acls(self) -> Acls | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from strandline.errors import InvalidRequest
 from strandline.security.login.steps import LoginRefused, Why
-from strandline.security.principal import Principal
+from strandline.security.principal import ANONYMOUS, Principal
 
 SUBJECT_CHARS_MAX: Final = 4_000
 """A pattern may take long for a long subject."""
@@ -91,9 +91,15 @@ def principal_of(subject: str, rules: tuple[MappingRule, ...] = DEFAULT_RULES) -
         name = rule.apply(subject)
         if name is not None:
             try:
-                return Principal.parse(f"User:{name}")
+                principal = Principal.parse(f"User:{name}")
             except InvalidRequest as error:
                 raise _refused(f"the certificate's subject {subject!r}: {error.message}") from None
+            if principal == ANONYMOUS:
+                raise _refused(
+                    f"the certificate's subject {subject!r} gives {principal}, which means callers without a "
+                    "name"
+                )
+            return principal
     raise _refused(f"no rule of ssl_principal_mapping_rules matches the certificate's subject {subject!r}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from strandline.errors import InvalidRequest
+from strandline.errors import BrokerNotAvailable, InvalidRequest
 from strandline.security.principal import Principal
 
 _ID = "{id}"
@@ -52,6 +52,12 @@ class MemberPrincipals:
             return None
         number = text[len(self.before) : len(text) - len(self.after)]
         return int(number) if _is_id(number) else None
+
+
+def unknown_key() -> BrokerNotAvailable:
+    """The refusal of a call that shows another key than this process has read: it is retriable, because after
+    a restore of ZooKeeper the members may differ for a while."""
+    return BrokerNotAvailable("the member key of this call is not the one that this process has read")
 
 
 def _is_id(text: str) -> bool:

@@ -15,7 +15,7 @@ class Decided(Enum):
 
     BEFORE = "before its handler runs: the row has one right to the cluster"
     BY_HANDLER = "by its handler, for each entry of the request"
-    MEMBERS_ONLY = "by its handler: only for brokers of this cluster"
+    MEMBERS_ONLY = "by its handler: only for members of this cluster, also without an authorizer"
     NOWHERE = "nowhere: any caller may make it"
 
 

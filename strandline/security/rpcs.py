@@ -77,10 +77,12 @@ RPCS: Final[Mapping[str, Row]] = {
     "/strandline.v1.Replication/ReplicaFetch": Row(
         Decided.MEMBERS_ONLY,
         (CLUSTER_ACTION,),
-        "be the broker that the first message names, by `broker_principals`",
+        "be the broker that the first message names, by `broker_principals` or by the members' key",
         "31",
     ),
-    "/strandline.v1.Replication/ReportSilence": before(CLUSTER_ACTION),
+    "/strandline.v1.Replication/ReportSilence": Row(
+        Decided.MEMBERS_ONLY, (CLUSTER_ACTION,), "be a member of the cluster", "31"
+    ),
     _GROUPS + "FindCoordinator": by_handler(DESCRIBE_GROUP, needs="DESCRIBE GROUP", refused="30"),
     _GROUPS + "JoinGroup": _OF_MEMBER,
     _GROUPS + "SyncGroup": _OF_MEMBER,

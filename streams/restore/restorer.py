@@ -57,6 +57,7 @@ class Restorer(Client[ConsumerSettings]):
             committed=None,
             settings=self._settings,
             clock=self._clock,
+            follows_topics=False,
         )
         self._restorations: dict[TopicPartition, Restoration] = {}
         self._identities = Identities(self._cluster)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strandline.consumer.core.positions import Reset
+from strandline.consumer.core.reading.effects import Reset
 from strandline.consumer.group.committed import Committed
 from strandline.consumer.reader import Reader
 from strandline.errors import LeaderNotAvailable, NotLeaderOrFollower, OffsetNotAvailable, StrandlineError

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from strandline.consumer.core.positions import Arrived
+from strandline.consumer.core.reading.effects import Arrived
 from strandline.consumer.fetched_batches import batches_of
 from strandline.consumer.records import ConsumerRecord
 from strandline.errors import CorruptMessage, UndecodableBatch

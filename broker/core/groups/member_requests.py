@@ -13,6 +13,7 @@ from strandline.broker.core.groups.limits import cut
 from strandline.broker.core.groups.rebalance import COMPLETING, PREPARING, Rebalance
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.member import Member
+from strandline.broker.core.groups.state.pending import PendingMember, first_of_most
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.broker.core.groups.turn import Turn, unwritten
@@ -64,7 +65,7 @@ class MemberRequests(Generic[Token]):
             self._add(group, token, request, new_member_id, host)
         else:
             self._check_newcomer(group, request, new_member_id, host)
-            group.add_pending(new_member_id, self._turn.by)
+            group.add_pending(new_member_id, PendingMember(self._turn.by, host))
             self._turn.start(Timer(TimerKind.PENDING, group.name, new_member_id), request.session_timeout_ms)
             self._turn.answer(token, MemberIdGiven(new_member_id))
 
@@ -88,13 +89,14 @@ class MemberRequests(Generic[Token]):
     def _check_newcomer(self, group: Group[Token], request: JoinGroup, new_member_id: str, host: str) -> None:
         self._check_agrees(group, request, "")
         most = self._turn.limits.group_members_max
-        if len(group.members) + len(group.pending) >= most:
+        if len(group.members) >= most:
             raise GroupMaxSizeReached(
-                f"group {group.name} has {len(group.members)} members and {len(group.pending)} about to "
-                f"join; it may have {most}",
-                limit=most,
+                f"group {group.name} has {len(group.members)} members; it may have {most}", limit=most
             )
         group.check_room(self._new(request, new_member_id, host).stored_bytes)
+        if len(group.members) + len(group.pending) >= most:
+            # Ids cost their callers nothing: those with which no member joins keep no other caller out.
+            self.forget_pending(group, first_of_most(group.pending, PendingMember(self._turn.by, host)))
 
     def _check_agrees(self, group: Group[Token], request: JoinGroup, member: str) -> None:
         if not group.agrees(request.protocol_type, request.protocols, member):

@@ -19,6 +19,7 @@ from strandline.broker.kafka.wire.admin.configs import (
 )
 from strandline.broker.metadata.topic_outlines import TopicOutline
 from strandline.errors import InvalidConfig, InvalidRequest
+from strandline.ids import named_twice
 
 
 @dataclass(slots=True)
@@ -31,7 +32,9 @@ class Alteration:
 
 
 def replacement(topic: TopicOutline, given: Iterable[GivenConfig]) -> Alteration:
-    """The topic shall have these configs, and no others. Raises InvalidConfig."""
+    """The topic shall have these configs, and no others. Raises InvalidConfig, InvalidRequest."""
+    given = list(given)
+    _check_once(each.name for each in given)
     wanted = topic_config(given)
     return _without_needless(topic, Alteration(wanted, [name for name in topic.config if name not in wanted]))
 
@@ -39,11 +42,8 @@ def replacement(topic: TopicOutline, given: Iterable[GivenConfig]) -> Alteration
 def increment(topic: TopicOutline, changes: Sequence[ConfigChange]) -> Alteration:
     """Raises InvalidConfig, InvalidRequest."""
     alteration = Alteration()
-    names: set[str] = set()
+    _check_once(change.name for change in changes)
     for change in changes:
-        if change.name in names:
-            raise InvalidRequest(f"topic config {change.name} stands more than once in the request")
-        names.add(change.name)
         known = known_config(change.name)
         if change.operation == DELETE:
             if isinstance(known, OwnConfig):
@@ -51,6 +51,12 @@ def increment(topic: TopicOutline, changes: Sequence[ConfigChange]) -> Alteratio
         else:
             alteration.set |= one_topic_config(change.name, _new_value(topic, known, change))
     return _without_needless(topic, alteration)
+
+
+def _check_once(names: Iterable[str]) -> None:
+    """Raises InvalidRequest."""
+    if (twice := named_twice(names)) is not None:
+        raise InvalidRequest(f"topic config {twice} stands more than once in the request")
 
 
 def _new_value(topic: TopicOutline, known: TopicConfigName, change: ConfigChange) -> str:

@@ -49,7 +49,7 @@ from strandline.vocabulary.topics import check_topic_name
 Change = Callable[[TopicOutline], Alteration]
 
 ZOOKEEPER_WAIT_S: Final = 10.0
-"""How long a request waits for ZooKeeper. It does not say how long its client waits, mostly half a minute.
+"""How long a request waits for ZooKeeper. It does not say how long its client waits: mostly half a minute.
 Some programs end at an error that passes."""
 
 

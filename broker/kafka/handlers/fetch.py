@@ -78,6 +78,9 @@ class FetchApi:
                 read = sum(len(each.records) for each in found)
                 has(read)  # the first batch may be larger
                 if call.bill is not None:
+                    if call.bill.owed(Quota.CONSUMER_BYTE_RATE):
+                        await reply(FetchAnswer(()))  # others have used the quota up meanwhile
+                        return
                     call.bill.charge(Quota.CONSUMER_BYTE_RATE, read)
                 await reply(self.answer(request, call, found))
 

@@ -86,8 +86,15 @@ class TopicsApi:
         except InvalidRequest as many:
             refused = [CreatedTopic(each.name, code_of(many), many.message) for each in request.topics]
             return CreateTopicsAnswer(tuple(refused))
-        new_topic = partial(self._new_topic, call.caller)
-        wanted = await in_slices(partial(_or_refused, new_topic), request.topics, self._clock)
+        times = Counter(each.name for each in request.topics)
+
+        def new_topic(topic: WantedTopic) -> NewTopic:
+            made = self._new_topic(call.caller, topic)
+            _check_once(topic.name, times)
+            return made
+
+        topics = _each_once(request.topics)
+        wanted = await in_slices(partial(_or_refused, new_topic), topics, self._clock)
         new = [each for each in wanted if isinstance(each, NewTopic)]
         by_default = {each.name for each in request.topics if each.replication_factor == DEFAULT}
         found = await self._controller(call.caller).create(
@@ -151,7 +158,14 @@ class TopicsApi:
             for each in request.topics
         ]
         unallowed = self._access.refusals(call.caller, DELETE_TOPIC, (name for name, _ in wanted if name))
-        known = [(name, topic_id) for name, topic_id in wanted if name is not None and name not in unallowed]
+        times = Counter(name or topic_id for name, topic_id in wanted)
+        # A topic that stands there twice, be it by name and by id, is refused, once for each of them.
+        distinct = dict(zip(request.topics, wanted, strict=True))
+        known = [
+            (name, topic_id)
+            for name, topic_id in distinct.values()
+            if name is not None and name not in unallowed and times[name] == 1
+        ]
         deletion = DeleteTopics([name for name, _ in known], [topic_id for _, topic_id in known])
         deleted = await self._controller(call.caller).delete(deletion, deadline)
         _wait_for_quota(call, deleted)
@@ -162,8 +176,10 @@ class TopicsApi:
                 if name is None
                 else _refused(asked, unallowed[name])
                 if name in unallowed
+                else _asked_twice(asked)
+                if times[name] > 1
                 else _deleted(next(results), asked)
-                for asked, (name, _) in zip(request.topics, wanted, strict=True)
+                for asked, (name, _) in distinct.items()
             )
         )
 
@@ -187,11 +203,10 @@ class TopicsApi:
             )
             if refusal is not None:
                 raise refusal
-            if times[topic.name] > 1:
-                raise InvalidRequest(f"topic {topic.name!r} stands more than once in the request")
+            _check_once(topic.name, times)
             return _alteration(topic, outlines.get(topic.name), request.validate_only)
 
-        wanted = await in_slices(partial(_or_refused, alteration), request.topics, self._clock)
+        wanted = await in_slices(partial(_or_refused, alteration), _each_once(request.topics), self._clock)
         alterations = [each for each in wanted if isinstance(each, AlterTopic)]
         asked = iter(await self._controller(call.caller).alter(alterations, deadline))
         results = [next(asked) if isinstance(each, AlterTopic) else each for each in wanted]
@@ -220,6 +235,24 @@ class TopicsApi:
             else each
             for each in results
         ]
+
+
+def _each_once(topics: Iterable[Named]) -> list[Named]:
+    """The first entry of each name: as from Kafka, a name has one answer."""
+    first: dict[str, Named] = {}
+    for topic in topics:
+        first.setdefault(topic.name, topic)
+    return list(first.values())
+
+
+def _check_once(name: str, times: Mapping[str, int]) -> None:
+    """Raises InvalidRequest for a name that the request has more than once."""
+    if times[name] > 1:
+        raise _named_twice(name)
+
+
+def _named_twice(name: str) -> InvalidRequest:
+    return InvalidRequest(f"topic {name!r} stands more than once in the request")
 
 
 def _wait_for_quota(call: Call, results: Iterable[TopicResult]) -> None:
@@ -282,6 +315,11 @@ def _refused(asked: UnwantedTopic, error: StrandlineError) -> DeletedTopic:
     """For an id its name stays hidden."""
     message = error.message if asked.name is not None else "no right to delete the topic with this id"
     return DeletedTopic(asked.name, asked.topic_id, code_of(error), message)
+
+
+def _asked_twice(asked: UnwantedTopic) -> DeletedTopic:
+    error = _named_twice(asked.topic_id if asked.name is None else asked.name)
+    return DeletedTopic(asked.name, asked.topic_id, code_of(error), error.message)
 
 
 def _deleted(result: TopicResult, asked: UnwantedTopic) -> DeletedTopic:

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from strandline.console.web.access import LOGIN, own_path
 from strandline.console.web.context import Site
+from strandline.console.web.live import address_of
 from strandline.console.web.logins import Shown
 from strandline.console.web.queries import form, parsed
 
@@ -36,7 +37,7 @@ def routes(site: Site) -> Sequence[BaseRoute]:
         if request.method != "POST":
             return await page(request, to=own_path(request.query_params.get("next", "/")))
         shown = parsed(Shown, await form(request))
-        address = request.client.host if request.client is not None else ""
+        address = address_of(request)
         try:
             user, connection, admin, clients = await logins.check(shown, address)
         except HTTPException as error:

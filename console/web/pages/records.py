@@ -180,7 +180,7 @@ class RecordPages:
                 is_gone = isinstance(error, UnknownTopicOrPartition)
                 yield event({"ended": fragment(self._console, request, error), "gone": is_gone})
 
-        return self._console.streams.respond(events())
+        return self._console.streams.respond(request, events())
 
     async def _check_exists(self, clients: Clients, topic: TopicMetadata) -> None:
         """Asks only if the console no longer sees the topic. Raises UnknownTopicOrPartition."""

@@ -84,7 +84,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
 
     async def live(request: Request) -> Response:
         await _check_readable(console, request, Source.STATE)
-        return console.streams.respond(changes(console.timeline_pulse, CHANGES_PAUSE_S, newest))
+        return console.streams.respond(request, changes(console.timeline_pulse, CHANGES_PAUSE_S, newest))
 
     return [
         Route("/api/timeline", timeline),

@@ -43,6 +43,8 @@ class IsrHistory:
         self.states: dict[TopicPartition, PartitionState] = {}
         self.lossy: dict[TopicPartition, None] = {}
         """Partitions whose record says that a leader may have lacked what was acknowledged."""
+        self._created: dict[TopicPartition, int] = {}
+        self._numbers: dict[tuple[TopicPartition, int], int] = {}
         self.crowded_out: list[StateChangeEvent] = []
         """Events that a write left out of a trail that it left full: `__state_changes` may lack them."""
 
@@ -50,6 +52,11 @@ class IsrHistory:
         """The partitions that ever had a leader which may have lacked acknowledged records, by the record."""
         self.catch_up()
         return self.lossy
+
+    def topic_number(self, name: TopicPartition, epoch: int) -> int:
+        """Which of the topics that had this name, counted from 1, this leader epoch is of; 0: of none."""
+        self.catch_up()
+        return self._numbers.get((name, epoch), 0)
 
     def in_sync(self, broker: int) -> bool:
         """True if the ISR of any partition that exists names this broker."""
@@ -79,6 +86,8 @@ class IsrHistory:
                 continue
             for write in found:
                 self.states[write.name] = write.after
+                number = self._created.get(write.name, 0) + (write.before is None)
+                self._created[write.name] = self._numbers[write.name, write.after.leader_epoch] = number
                 self.crowded_out += crowded_out(write, self._trail_events_max)
                 if write.after.lossy_epoch != NO_EPOCH:
                     self.lossy[write.name] = None

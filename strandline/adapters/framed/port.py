@@ -24,7 +24,7 @@ from strandline.adapters.rpc.serving import OnRefused, serve_stream
 from strandline.adapters.rpc.wire_errors import error_to_bytes
 from strandline.adapters.system.accepting.byte_server import caller_at
 from strandline.adapters.system.accepting.connection_count import ConnectionCount
-from strandline.adapters.tls.subject import CertificatePrincipals, shown_subject, subject_text
+from strandline.adapters.tls.subject import CertificatePrincipals, shown_certificate
 from strandline.config.limits import MESSAGE_BYTES_MAX
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import InvalidRequest, StrandlineError
@@ -191,10 +191,8 @@ class FramedPort:
         """The caller with its name. Raises AuthenticationFailed, and as `CallerLogins.admit`."""
         if self._logins is not None:
             return self._logins.admit(caller, None)
-        subject = shown_subject(connection.transport)
-        if subject is None:
-            return caller
-        return self._principals.named(caller, subject_text(subject))
+        certificate = shown_certificate(connection.transport)
+        return caller if certificate is None else self._principals.named(caller, certificate)
 
 
 class _Messages(AsyncIterator[bytes]):

@@ -33,7 +33,7 @@ from strandline.adapters.rpc.wire_errors import abort
 from strandline.adapters.system.descriptors import connection_options
 from strandline.adapters.tls.grpc_credentials import add_port
 from strandline.adapters.tls.reloaded import ReloadedPem
-from strandline.adapters.tls.subject import CertificatePrincipals, text_of_grpc
+from strandline.adapters.tls.subject import CertificatePrincipals
 from strandline.config.limits import MESSAGE_BYTES_MAX
 from strandline.config.security import ENCRYPTED, SASL_PLAINTEXT
 from strandline.config.services.listener import ListenerSettings
@@ -49,8 +49,8 @@ logger = structlog.get_logger(__name__)
 NO_PEMS: Final[Mapping[str, ReloadedPem | None]] = {}
 _SETTINGS: Final = {Listener.INTERNAL: "port", Listener.EXTERNAL: "external_port"}
 """The settings that name the ports."""
-SUBJECT: Final = "x509_subject"
-"""What gRPC calls the subject of the peer's certificate, as RFC 2253 writes it."""
+CERTIFICATE: Final = "x509_pem_cert"
+"""What gRPC calls the peer's certificate, in PEM."""
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
@@ -206,8 +206,8 @@ def add_calls(
     held: HeldCalls | None = None,
 ) -> None:
     """Serve these calls on one server, which listens at the given kind of address. `principals` of callers
-    with certificates; None: their subjects. `logins` None: no caller has to log in. `held` None: an address
-    may have as many calls open as all of them."""
+    with certificates; None: their subjects as they are. `logins` None: no caller has to log in. `held` None:
+    an address may have as many calls open as all of them."""
     services: defaultdict[str, dict[str, grpc.RpcMethodHandler[bytes, bytes]]] = defaultdict(dict)
     held = held or HeldCalls(sys.maxsize)
     calls = _Calls(listener, clock, on_refused, principals or CertificatePrincipals(""), logins, held)
@@ -300,10 +300,8 @@ class _Calls:
             if RPCS[path].decided is Decided.NOWHERE:
                 return caller
             return self._logins.admit(caller, shown_session(metadata))
-        subject = next(iter(context.auth_context().get(SUBJECT, ())), None)
-        if subject is None:
-            return caller
-        return self._principals.named(caller, text_of_grpc(subject))
+        certificate = next(iter(context.auth_context().get(CERTIFICATE, ())), None)
+        return caller if certificate is None else self._principals.named(caller, certificate)
 
     async def _refuse(self, rpc: Rpc[Any, Any], context: Context, error: StrandlineError) -> bytes:
         """The answer that carries the error; ends the call if there is no such answer."""

@@ -17,8 +17,9 @@ from typing import Final
 
 from strandline.adapters.call_metadata import Metadata, ShownMetadata, shown
 from strandline.adapters.zookeeper import znodes
-from strandline.errors import BrokerNotAvailable, InvalidTopic, StrandlineError
-from strandline.ports import Coordination, NodeExists
+from strandline.errors import InvalidTopic, StrandlineError
+from strandline.ports import Coordination, NodeExists, NoNode
+from strandline.security.members import unknown_key
 
 METADATA_NAME: Final = "strandline-member-bin"
 
@@ -34,12 +35,6 @@ def key_metadata(key: bytes | None) -> Metadata:
     return () if key is None else ((METADATA_NAME, key),)
 
 
-def unknown_key() -> BrokerNotAvailable:
-    """The refusal of a call that shows another key than this process has read: it is retriable, because after
-    a restore of ZooKeeper the members may differ for a while."""
-    return BrokerNotAvailable("the member key of this call is not the one that this process has read")
-
-
 class MemberKey:
     """The key as this process last read it; empty before its first ZooKeeper session."""
 
@@ -49,10 +44,15 @@ class MemberKey:
         self._new_id = new_id
 
     async def read(self, session: Coordination) -> None:
-        """Read the key at the start of a session; the first member of a cluster creates it."""
-        with contextlib.suppress(NodeExists):
-            await session.create(znodes.MEMBER_KEY, f"{self._new_id()}{self._new_id()}".encode())
-        self._key = (await session.get(znodes.MEMBER_KEY)).data
+        """Read the key, at the start of a session and again and again: an operator may replace it. A member
+        that finds none creates one."""
+        while True:
+            try:
+                self._key = (await session.get(znodes.MEMBER_KEY)).data
+                return
+            except NoNode:
+                with contextlib.suppress(NodeExists):
+                    await session.create(znodes.MEMBER_KEY, f"{self._new_id()}{self._new_id()}".encode())
 
     def shown(self) -> bytes | None:
         """The key that a call of this process shows; None before its first ZooKeeper session."""

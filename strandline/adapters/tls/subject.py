@@ -1,25 +1,27 @@
-"""From the subject of a client's certificate to its principal."""
+"""From a client's certificate to its principal."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Sequence
+import ssl
 from dataclasses import replace
+from hashlib import sha256
 from typing import Final
 
+from strandline.adapters.tls.distinguished_name import subject_of
 from strandline.config.security import SSL
 from strandline.errors import InvalidRequest, SettingsError
 from strandline.ports import Caller
+from strandline.security.login.steps import LoginRefused, Why
 from strandline.security.mapping import parse_mapping_rules, principal_of
 from strandline.security.principal import Principal
 
-SUBJECTS_KEPT_MAX: Final = 1_000
-"""Subjects whose principals are remembered: the rules are regular expressions, and each call needs one."""
+PRINCIPALS_KEPT_MAX: Final = 1_000
+"""Certificates whose principals are remembered: each call needs one, and rules are regular expressions."""
 
 
 class CertificatePrincipals:
-    """The principals of the subjects that come, by `ssl_principal_mapping_rules`."""
+    """The principals of the certificates that come, by `ssl_principal_mapping_rules`."""
 
     def __init__(self, rules: str) -> None:
         """Raises SettingsError."""
@@ -27,71 +29,35 @@ class CertificatePrincipals:
             self._rules = parse_mapping_rules(rules)
         except InvalidRequest as error:
             raise SettingsError(f"setting ssl_principal_mapping_rules: {error.message}") from error
-        self._known: dict[str, Principal] = {}
+        self._known: dict[bytes, Principal] = {}
+        """By the digest of the certificate as it was shown."""
 
-    def of(self, subject: str) -> Principal:
-        """Raises AuthenticationFailed if no rule takes it."""
-        known = self._known.get(subject)
+    def of(self, certificate: bytes) -> Principal:
+        """Of a certificate in DER or PEM. Raises AuthenticationFailed if no rule takes its subject."""
+        shown = sha256(certificate).digest()
+        known = self._known.get(shown)
         if known is None:
-            known = principal_of(subject, self._rules)
-            if len(self._known) >= SUBJECTS_KEPT_MAX:
+            known = principal_of(subject_of(_der(certificate)), self._rules)
+            if len(self._known) >= PRINCIPALS_KEPT_MAX:
                 self._known.clear()
-            self._known[subject] = known
+            self._known[shown] = known
         return known
 
-    def named(self, caller: Caller, subject: str) -> Caller:
+    def named(self, caller: Caller, certificate: bytes) -> Caller:
         """The caller with the principal of its certificate. Raises as `of`."""
-        return replace(caller, principal=self.of(subject), mechanism=SSL)
+        return replace(caller, principal=self.of(certificate), mechanism=SSL)
 
 
-_SHORT: Final = {
-    "commonName": "CN",
-    "countryName": "C",
-    "domainComponent": "DC",
-    "localityName": "L",
-    "organizationName": "O",
-    "organizationalUnitName": "OU",
-    "stateOrProvinceName": "ST",
-    "streetAddress": "street",
-    "userId": "UID",
-}
-"""Python's names of attributes, and those of RFC 2253 as gRPC writes them."""
-_ESCAPED: Final = frozenset(',+"\\<>;')
-
-_BYTES: Final = re.compile(r"(?P<digits>(?:\\[0-9A-F]{2})+)|\\.", re.DOTALL)
-
-Names = Sequence[Sequence[tuple[str, str]]]
-"""A subject as Python gives it: relative names, from the most general, each of attributes with values."""
+def _der(certificate: bytes) -> bytes:
+    if not certificate.startswith(b"-"):
+        return certificate
+    try:
+        return ssl.PEM_cert_to_DER_cert(certificate.decode("ascii"))
+    except ValueError as error:
+        raise LoginRefused(f"the certificate cannot be read: {error}", Why.CERTIFICATE) from error
 
 
-def shown_subject(transport: asyncio.BaseTransport) -> Names | None:
-    """The subject of the certificate that the other end of a connection showed; None: it showed none."""
-    subject: Names | None = (transport.get_extra_info("peercert") or {}).get("subject")
-    return subject
-
-
-def subject_text(subject: Names) -> str:
-    """The subject as RFC 2253 writes it, and as gRPC gives it: the most special name first."""
-    return ",".join(
-        "+".join(f"{_SHORT.get(kind, kind)}={_escaped(value)}" for kind, value in reversed(name))
-        for name in reversed(subject)
-    )
-
-
-def text_of_grpc(subject: bytes) -> str:
-    """The same of a subject that gRPC gives, with two digits for each byte outside ASCII."""
-    return _BYTES.sub(_characters, subject.decode("ascii", "backslashreplace"))
-
-
-def _characters(found: re.Match[str]) -> str:
-    digits = found["digits"]
-    if digits is None:  # another character that is escaped, such as a backslash
-        return found[0]
-    return bytes.fromhex(digits.replace("\\", "")).decode(errors="backslashreplace")
-
-
-def _escaped(value: str) -> str:
-    text = "".join(f"\\{char}" if char in _ESCAPED else char for char in value)
-    if text[:1] in ("#", " "):
-        text = f"\\{text}"
-    return f"{text[:-1]}\\ " if len(text) > 1 and text.endswith(" ") else text
+def shown_certificate(transport: asyncio.BaseTransport) -> bytes | None:
+    """The certificate, in DER, that the other end of a connection showed; None: it showed none."""
+    encrypted: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    return None if encrypted is None else encrypted.getpeercert(binary_form=True)

@@ -19,6 +19,7 @@ import uvloop
 
 from strandline import Consumer, RebalanceListener, TopicPartition
 from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.system.standard_streams import open_standard_streams
 from strandline.adapters.telemetry.logs import configure_logging
 from strandline.cli.perf.rebalance_times import ASSIGNED, LOST, RECEIVED, REVOKED
 from strandline.cli.perf.worker_processes import commands
@@ -84,5 +85,6 @@ async def serve(bootstrap: str, topic: str, settings: Mapping[str, Any]) -> None
 
 
 if __name__ == "__main__":
+    open_standard_streams()
     configure_logging(load(ZooKeeperSettings, log_format="console", log_level="error"))
     uvloop.run(serve(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))

@@ -14,7 +14,7 @@ from strandline.cli.records.start import Start, from_option
 from strandline.cli.records.subscription import Membership, Stop, group_options, report_changes, subscribe
 from strandline.cli.shell.command import Command, Invocation, pass_invocation, run
 from strandline.cli.shell.numbers import FiniteRange
-from strandline.report.text.records import json_line, record_json
+from strandline.report.text.records import record_json
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from strandline.ids import TopicPartition
 
 POLL_MS: Final = 250
+POLL_RECORDS_MAX: Final = 500
 
 
 async def assign_from(
@@ -90,6 +91,11 @@ class Limits:
             self.left -= records
 
     @property
+    def next(self) -> int:
+        """The records to take at once."""
+        return POLL_RECORDS_MAX if self.left is None else min(self.left, POLL_RECORDS_MAX)
+
+    @property
     def reached(self) -> bool:
         if self.left == 0 or (self._stop is not None and self._stop.is_set()):
             return True
@@ -108,7 +114,7 @@ async def read_until(
     while not limits.reached:
         if between is not None:
             await between()
-        batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=limits.left)
+        batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=limits.next)
         for records in batches.values():
             write(records)
             limits.note(len(records))
@@ -153,12 +159,12 @@ def consume(
     separator = key_separator.encode() if key_separator else None
 
     def write(records: Sequence[ConsumerRecord]) -> None:
-        if invocation.out.json:
-            sys.stdout.write("".join(json_line(record_json(record)) for record in records))
-            sys.stdout.flush()
-        else:
-            sys.stdout.buffer.write(b"".join(_text_line(record, separator) for record in records))
-            sys.stdout.buffer.flush()
+        for record in records:
+            if invocation.out.json:
+                invocation.out.emit(record_json(record))
+            else:
+                sys.stdout.buffer.writelines(_text_line(record, separator))
+        sys.stdout.flush()
 
     async def alone() -> bool:
         async with Consumer(
@@ -197,6 +203,7 @@ def consume(
         raise KeyboardInterrupt
 
 
-def _text_line(record: ConsumerRecord, separator: bytes | None) -> bytes:
+def _text_line(record: ConsumerRecord, separator: bytes | None) -> tuple[bytes, ...]:
+    """The parts of a line: a value may be large, and is not copied."""
     value = record.value or b""
-    return value + b"\n" if separator is None else (record.key or b"") + separator + value + b"\n"
+    return (value, b"\n") if separator is None else (record.key or b"", separator, value, b"\n")

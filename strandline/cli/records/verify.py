@@ -22,7 +22,6 @@ Every line has `event`, `seq` (a number that rises by one a line), `at` (wall ti
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -36,8 +35,9 @@ from strandline.cli.records.start import Start, from_option
 from strandline.cli.records.subscription import Membership, group_options, report_changes, subscribe
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation, run
 from strandline.cli.shell.numbers import FiniteRange
+from strandline.cli.shell.output import Output
 from strandline.errors import ErrorCode, Outcome, StrandlineError
-from strandline.report.text.records import json_line, shown
+from strandline.report.text.records import shown
 
 if TYPE_CHECKING:
     import asyncio
@@ -57,6 +57,7 @@ class History:
         from strandline.adapters.system.clock import SystemClock
 
         self._clock = SystemClock()
+        self._out = Output(json=True)
         self._sequence = itertools.count()
 
     @contextmanager
@@ -90,8 +91,7 @@ class History:
             "monotonic_ms": round(self._clock.monotonic() * 1000, 3),
             **facts,
         }
-        sys.stdout.write(json_line(line))
-        sys.stdout.flush()
+        self._out.emit(line, flush=True)
 
 
 class ProducerLines:

@@ -218,6 +218,7 @@ class Root(Group):
             sys.stdout.flush()
         except BaseException as error:
             status = _explain(error, debug=invocation.debug)
+            _flush_or_drop()
         sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -237,10 +238,7 @@ def _explain(error: BaseException, *, debug: bool) -> int:
             click.echo("interrupted", err=True)
             return INTERRUPTED
         case BrokenPipeError():
-            # The reader has gone (`| head`). No output can reach it, and the interpreter must not
-            # flush at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return FAILED
+            return FAILED  # the reader has gone (`| head`), and knows
         case StrandlineError() | OSError():
             click.echo(f"error: {printable(str(error))}", err=True)
             return FAILED
@@ -248,6 +246,15 @@ def _explain(error: BaseException, *, debug: bool) -> int:
             said = f"{type(error).__name__}: {printable(str(error))}"
             click.echo(f"error: {said} (a bug in strandline; --debug shows where)", err=True)
             return FAILED
+
+
+def _flush_or_drop() -> None:
+    """Writes what a failed command has buffered, and drops what cannot be written: the interpreter would
+    report it again at exit."""
+    try:
+        sys.stdout.flush()
+    except (OSError, KeyboardInterrupt):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_waits() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strandline.adapters.telemetry.terminal import printable
-from strandline.report.text.records import json_line
+from strandline.report.text.records import json_pieces
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Output:
 
     def emit(self, value: Mapping[str, Any], *, flush: bool = False) -> None:
         """Writes one JSON object on a line of its own."""
-        sys.stdout.write(json_line(value))
+        sys.stdout.writelines(json_pieces(value))
         if flush:
             sys.stdout.flush()
 

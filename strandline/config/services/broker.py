@@ -150,6 +150,8 @@ class BrokerSettings(ListenerSettings):
     group_session_timeout_ms_max: int = Field(default=1_800_000, ge=1)
     group_rebalance_timeout_ms_max: int = Field(default=1_800_000, ge=1)
     group_members_max: int = Field(default=2_000, ge=1)
+    """Members of a group. Ids that were given and not joined with yet count too: in a full group the oldest
+    of the caller that has most of them makes room."""
     group_member_bytes_max: int = Field(default=512 * KIB, ge=1)
     """Metadata of one member over all its protocols, and one member's assignment."""
     groups_max: int = Field(default=100_000, ge=1)

@@ -21,15 +21,15 @@ class Authenticator:
         self,
         mechanisms: Sequence[str],
         secret: Callable[[], bytes],
-        is_member: Callable[[Principal], bool],
+        withholds: Callable[[Principal, str], bool],
         tokens: Tokens | None,
     ) -> None:
         """`secret`: the same at all members of the cluster, so that a user who does not exist looks the same
-        everywhere. `is_member`: whether a broker or a controller has this principal. No user logs in as one,
-        since it would need no ACL: members have certificates. `tokens`: None without OAUTHBEARER."""
+        everywhere. `withholds`: whether a login by this mechanism never gives the principal; then the user
+        is refused as one that does not exist. `tokens`: None without OAUTHBEARER."""
         self.mechanisms = tuple(mechanisms)
         self._secret = secret
-        self._is_member = is_member
+        self._withholds = withholds
         self._tokens = tokens
         self._users: Mapping[str, Credentials] | None = None
 
@@ -62,7 +62,7 @@ class Authenticator:
             raise UnsupportedSaslMechanism(f"mechanism {mechanism[:50]!r} is not enabled here; {enabled} are")
         if mechanism == OAUTHBEARER:
             assert self._tokens is not None
-            return OauthLogin(self._tokens, self._is_member)
+            return OauthLogin(self._tokens, self._withholds)
         if self._users is None:
             raise BrokerNotAvailable("the users are not known here yet; ask again soon")
         if mechanism == PLAIN:
@@ -79,7 +79,9 @@ class Authenticator:
         other = stand_in(self._secret(), mechanism, name)
         credential = self.users.get(name, {}).get(mechanism)
         principal = Principal(name)
-        return (None, other) if credential is None or self._is_member(principal) else (principal, credential)
+        if credential is None or self._withholds(principal, mechanism):
+            return None, other
+        return principal, credential
 
     def _find_all(self, name: str) -> list[tuple[Principal | None, Credential]]:
         return [self._find(mechanism, name) for mechanism in HASHES]

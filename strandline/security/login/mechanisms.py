@@ -6,7 +6,7 @@ from typing import Final
 
 from strandline.errors import InvalidRequest
 from strandline.security.acls import EVERY
-from strandline.security.principal import USER
+from strandline.security.principal import ANONYMOUS, USER
 from strandline.security.quotas.model import DEFAULT_SHOWN
 
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
@@ -25,7 +25,11 @@ SECRETS_SENT: Final = frozenset({PLAIN, OAUTHBEARER})
 
 NAME_CHARS_MAX: Final = 249
 """The longest name of a user: it is a znode's name, and part of a principal."""
-_MEANINGS: Final = {EVERY: "every user", DEFAULT_SHOWN: "each user without a quota"}
+_MEANINGS: Final = {
+    EVERY: "every user",
+    DEFAULT_SHOWN: "each user without a quota",
+    ANONYMOUS.name: "callers without a name",
+}
 _KIND: Final = f"{USER}:"
 
 

@@ -47,18 +47,21 @@ class OauthLogin:
     mechanism = OAUTHBEARER
     slow = True
 
-    def __init__(self, tokens: Tokens, is_member: Callable[[Principal], bool]) -> None:
-        """`is_member`: whether a broker or a controller has this principal, which no token gives."""
+    def __init__(self, tokens: Tokens, withholds: Callable[[Principal, str], bool]) -> None:
+        """`withholds` as in `Authenticator`."""
         self._tokens = tokens
-        self._is_member = is_member
+        self._withholds = withholds
 
     def step(self, token: bytes) -> Step:
         try:
             role, bearer = _read(token)
             user = self._tokens.user_of(bearer)
             principal = Principal(user.name)
-            if self._is_member(principal):
-                raise InvalidToken("its user has the name of a member of the cluster")
+            if self._withholds(principal, OAUTHBEARER):
+                raise InvalidToken(
+                    f"no token gives {principal}: it is a member of the cluster, or a super user "
+                    "(super_users_by_token), or means any caller without a name"
+                )
             if role not in ("", user.name):
                 raise InvalidToken("the client asks for another name")
         except InvalidToken as reason:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
+from typing import Final
 
 from strandline.security.asker import Asker
 from strandline.security.quotas.model import Quota, Quotas
 from strandline.security.quotas.usage import Usage
+
+PAY_AGAIN_S_MIN: Final = 0.001
+"""The shortest pause before a caller is asked again what it owes."""
 
 
 class Bill:

@@ -33,7 +33,7 @@ class TokenBucket:
 
     def correct(self, reserved: float, used: float) -> None:
         """Correct a reservation: this was used in the end."""
-        self._tokens = min(self._capacity, self._tokens + reserved - used)
+        self._tokens += reserved - used  # `_fill` drops what is more than the bucket holds
 
     def forgive(self, seconds: float) -> None:
         """Forget the part of the debt that takes longer than this to pay."""

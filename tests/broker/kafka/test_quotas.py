@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -78,7 +79,7 @@ class Served:
             raise AssertionError("all are appended at once")
 
         apis: list[Api[Any, Any]] = [
-            Api(PRODUCE, never, self.produce, changes=True),
+            Api(PRODUCE, never, self.produce, paid_before=(WRITTEN,), changes=True),
             Api(INIT_PRODUCER_ID, self.init),
             Api(HEARTBEAT, self.heartbeat, urgent=True),
         ]
@@ -152,6 +153,32 @@ async def test_a_client_pays_for_the_time_of_its_requests() -> None:
         send(connection, transport, HELD)
         await eventually(lambda: len(transport.frames()) == 1)
         assert throttle_ms(transport.frames()[0], at=4) == pytest.approx(4_000, abs=1)
+
+
+async def test_what_a_client_owes_holds_its_next_connection_too() -> None:
+    """Time of the broker, and bytes that it wrote; members of groups go on, and so does another client id."""
+    clock = HandClock()
+
+    def worked() -> None:
+        clock.now_s += 0.25
+
+    served = Served(produced=10_000, worked=worked)
+    async with served.connected() as (shared, connection, transport):
+        shared.clock = clock
+        shared.quotas.take(limited({WORK: 10}))
+        send(connection, transport, HELD)
+        await eventually(lambda: len(transport.frames()) == 1)
+        others = [shared.connect() for _ in range(4)]
+        send(*others[0], LIVES + HELD)
+        await turns()
+        assert served.begun == ["InitProducerId", "Heartbeat"]
+        shared.quotas.take(Quotas({QuotaEntity(None, each): {WRITTEN: 1_000} for each in ("x", "other")}))
+        writes = partial(frame, PRODUCE.key, 3, acks=-1)
+        for client_id, other in zip(("x", "other", "x"), others[1:], strict=True):
+            send(*other, writes(client_id))
+        assert served.begun[2:] == ["Produce", "Produce"], "the third connection is one of the first client"
+        for connection, _ in others:
+            connection.connection_lost(None)
 
 
 async def test_a_fetch_gets_what_a_second_allows_and_then_nothing(tmp_path: Path) -> None:

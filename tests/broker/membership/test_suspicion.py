@@ -196,7 +196,9 @@ async def test_a_follower_is_not_silent_while_its_leader_handles_a_long_message(
     async with seated(tmp_path, clock=clock) as seat:
         manager = seat.manager
         followers = followers_of(manager, clock)
-        service = ReplicationService(followers, Access(Authorizer(None)), clock)
+        service = ReplicationService(
+            followers, Access(Authorizer(None), lambda shown: shown == b"key"), clock
+        )
         ticks = 2 * round(settings().follower_silence_ms / 1000 / TICK_S)
         sent: list[int] = []
         silences: list[frozenset[BrokerEpoch]] = []
@@ -218,7 +220,7 @@ async def test_a_follower_is_not_silent_while_its_leader_handles_a_long_message(
         async def reply(message: LeaderMessage) -> None:
             sent.append(message[0])
 
-        await service.serve(requests(), reply, Caller("played", "h"))
+        await service.serve(requests(), reply, Caller("played", "h", member_key=b"key"))
         assert sent, "it had a message to answer"
         assert silences == ticks * [frozenset()]
 

@@ -9,8 +9,9 @@ import signal
 import ssl
 import sys
 import urllib.request
+from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,61 @@ async def test_garbage_gets_an_error_and_no_trace(memory: MemoryCluster) -> None
     async with port_of(memory, idle_ms_max=1_000) as port:
         for sent in (b"\x16\x03\x01\x02\x00\x01\x00", b"GET / HTTP/1.1\r\nX: " + b"a" * 400_000):
             assert b"Traceback" not in await answer(port, sent + b"\r\n\r\n")
+
+
+def head(target: str, headers: int = 0, value: str = "v") -> bytes:
+    further = "".join(f"X-{number}: {value}\r\n" for number in range(headers))
+    return f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{further}\r\n".encode()
+
+
+async def test_the_head_of_a_request_is_bounded(memory: MemoryCluster) -> None:
+    """Its line, the number of its headers, and all of it, also where all of it comes at once."""
+    async with port_of(memory) as port:
+        assert b" 200 " in await answer(port, head("/healthz?" + "a" * 12_000, headers=50))
+        for refused in (
+            head("/healthz?" + "a" * 17_000),
+            head("/healthz?" + "a" * 70_000),
+            head("/" + "a/" * 35_000),
+            head("/healthz", headers=5_000),
+            head("/healthz", headers=150),
+            head("/healthz", headers=80, value="v" * 800),
+        ):
+            said = await answer(port, refused)
+            assert said.split(b" ", 2)[1] in (b"400", b"414", b"431"), said[:200]
+            assert said.count(b"HTTP/1.1 ") == 1
+        assert b" 200 " in await answer(port, LAST_REQUEST)
+
+
+async def test_one_address_cannot_take_all_streams(memory: MemoryCluster) -> None:
+    """Though it asks for all of them at once. What it gives back is there for it again."""
+    async with port_of(memory) as port, AsyncExitStack() as opened:
+
+        async def open_from(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+            opened.callback(writer.close)
+            return reader, writer
+
+        async def status(reader: asyncio.StreamReader) -> bytes:
+            return (await reader.readline()).split()[1]
+
+        streams = [await open_from("127.0.0.1") for _ in range(60)]
+        for _, writer in streams:
+            writer.write(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        statuses = [await status(reader) for reader, _ in streams]
+        assert Counter(statuses) == {b"200": 16, b"503": 44}
+        reader, writer = await open_from("127.0.0.2")
+        writer.write(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert await status(reader) == b"200"
+        streams[statuses.index(b"200")][1].close()
+
+        async def is_served() -> bool:
+            reader, writer = await open_from("127.0.0.1")
+            writer.write(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            if (said := await status(reader)) != b"200":
+                writer.close()
+            return said == b"200"
+
+        await eventually(is_served, what="there is room again")
 
 
 async def test_pages_that_are_open_do_not_delay_the_end(

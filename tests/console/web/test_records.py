@@ -191,15 +191,20 @@ async def test_readers_are_bounded_and_end_with_their_browsers(
 ) -> None:
     await cluster.create_topic("read")
     bodies, leave = [bytearray() for _ in range(16)], asyncio.Event()
+    others = Browser(changing.application, address="192.0.2.7")
     async with asyncio.TaskGroup() as tasks:
-        for body in bodies:
-            tasks.create_task(changing.follow("/topics/read/0/tail?first=0", body, leave))
+        for browser, body in zip((changing, others) * 8, bodies, strict=True):
+            tasks.create_task(browser.follow("/topics/read/0/tail?first=0", body, leave))
         await eventually(
             lambda: all(body.startswith(b": nothing") for body in bodies), what="all of them read"
         )
         one_more = bytearray()
         await changing.follow("/topics/read/0/tail?first=0", one_more, leave)
-        assert b"16 readers of records are at work" in one_more
+        assert b"8 of your address (127.0.0.1) are open" in one_more
+        third = await Browser(changing.application, address="192.0.2.9").get(
+            "/topics/read/0/export?from=earliest"
+        )
+        assert third.status == 503 and "16 of all browsers are open" in third.words
         refused = await changing.get("/topics/read/0/export?from=earliest")
         assert refused.status == 503 and "readers of records" in refused.words, "a page, not a file"
         assert (await changing.get("/topics/read/0/records")).status == 200, "an empty log needs no reader"

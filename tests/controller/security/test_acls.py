@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -40,6 +41,43 @@ def acl(
     principal: Principal = ALICE,
 ) -> AclBinding:
     return AclBinding(ResourcePattern(of, name, pattern_type), principal, "*", operation, Permission.ALLOW)
+
+
+PREFIXED, GROUP, USER = PatternType.PREFIXED, ResourceType.GROUP, ResourceType.USER
+
+
+@pytest.mark.parametrize(
+    ("unfit", "why"),
+    [
+        (acl("*", pattern_type=PREFIXED), r"for every topic use '\*' with the pattern type literal"),
+        (acl("*", of=GROUP, pattern_type=PREFIXED), r"for every group use '\*'"),
+        (acl("a/b"), "would cover nothing: topic name 'a/b'"),
+        (acl("tides*"), "would cover nothing"),
+        (acl("team ", pattern_type=PREFIXED), "would cover nothing"),
+        (acl("team-*", pattern_type=PREFIXED), "would cover nothing"),
+        (acl("."), "would cover nothing"),
+        (acl("a\nb", of=GROUP), "no control characters"),
+        (acl("a\nb", Operation.ALTER, of=USER), "cannot be printed"),
+    ],
+)
+async def test_an_acl_that_could_cover_nothing_is_refused_by_itself(
+    active: Activate, unfit: AclBinding, why: str
+) -> None:
+    """A4: it would look like a right, or a denial. The others of its request are created."""
+    async with active([], **SECURE) as (_, controller, _):
+        refused, done = await controller.admin.create_acls([unfit, acl("tides")])
+        assert isinstance(refused.error, InvalidRequest) and done.error is None
+        assert re.search(why, refused.error.message), refused.error.message
+        assert await controller.admin.describe_acls(AclFilter()) == [acl("tides")]
+
+
+async def test_an_acl_may_be_about_what_is_not_there_yet(active: Activate) -> None:
+    """A4"""
+    wanted = [acl("*"), acl(".", pattern_type=PREFIXED), acl("x" * 249, pattern_type=PREFIXED)]
+    wanted += [acl("*", of=GROUP), acl("a/b *", of=GROUP), acl("*x", of=GROUP, pattern_type=PREFIXED)]
+    wanted += [acl("kafka-cluster", Operation.ALTER, of=ResourceType.CLUSTER)]
+    async with active([], **SECURE) as (_, controller, _):
+        assert await controller.admin.create_acls(wanted) == [AclResult(each) for each in wanted]
 
 
 async def test_acls_are_created_described_and_deleted(active: Activate) -> None:

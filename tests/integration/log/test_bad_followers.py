@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
+from strandline.adapters.rpc.member_key import METADATA_NAME
 from strandline.adapters.rpc.wire_errors import error_of_call
 from strandline.adapters.zookeeper import znodes
 from strandline.errors import ErrorCode
@@ -30,9 +31,11 @@ async def topic(shared: Harness) -> AsyncIterator[Topic]:
 class Impostor:
     """A replication stream opened by hand."""
 
-    def __init__(self, topic: Topic, channel: grpc.aio.Channel) -> None:
+    def __init__(self, topic: Topic, channel: grpc.aio.Channel, key: bytes) -> None:
         self._topic = topic
-        self.call = replication_pb2_grpc.ReplicationStub(channel).ReplicaFetch(timeout=CALL_S_MAX)
+        self.call = replication_pb2_grpc.ReplicationStub(channel).ReplicaFetch(
+            timeout=CALL_S_MAX, metadata=((METADATA_NAME, key),)
+        )
 
     async def hello(self, **wrong: Any) -> None:
         harness = self._topic.harness
@@ -88,7 +91,8 @@ class Impostor:
 @pytest.fixture
 async def impostor(topic: Topic) -> AsyncIterator[Impostor]:
     async with grpc.aio.insecure_channel(topic.local.cluster.address(1)) as channel:
-        stream = Impostor(topic, channel)
+        key = (await topic.harness.session.get(znodes.MEMBER_KEY)).data
+        stream = Impostor(topic, channel, key)
         yield stream
         stream.call.cancel()
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
+from strandline.adapters.codecs import log
 from strandline.broker.kafka.wire.fetch import FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.produce import PartitionRecords, ProduceRequest
 from strandline.broker.kafka.wire.topics import OfTopic, each_partition
@@ -16,6 +19,8 @@ from strandline.simulation.cluster import KAFKA_PORT
 from strandline.simulation.kafka.connection import KafkaConnection, connected
 from strandline.simulation.kafka.messages import FETCH, PRODUCE
 from strandline.testing import SimulatedCluster
+from strandline.vocabulary.log import FetchPartition, ProduceEntry
+from strandline.vocabulary.log import FetchRequest as OwnFetchRequest
 
 RATE = 1_000_000
 RECORD = b"x" * 10_000
@@ -106,16 +111,114 @@ async def kafka_reading(cluster: SimulatedCluster) -> float:
     return clock.monotonic() - began
 
 
-@pytest.mark.parametrize("scenario", [writing, reading, kafka_writing, kafka_reading])
-def test_a_client_keeps_to_its_quota(scenario: Scenario) -> None:
-    """Eight seconds' worth take seven: a second's worth is there at the start."""
+def timed(scenario: Scenario) -> float:
+    """How long it takes in a cluster of its own, seconds."""
 
-    async def timed() -> float:
+    async def play() -> float:
         await cluster.create_topic("topic")
         return await scenario(cluster)
 
     with SimulatedCluster(seed=1, brokers=1, broker_settings={"kafka_port": KAFKA_PORT}) as cluster:
-        taken_s = cluster.run(timed())
+        return cluster.run(play())
+
+
+# --- a stream or a connection for each batch -----------------------------------------------------
+
+
+async def each_by_itself(
+    cluster: SimulatedCluster, work: Callable[[], Awaitable[None]], count: int, at_once: int
+) -> float:
+    """The work `count` times, `at_once` of them side by side. Returns how long it took, seconds."""
+    clock, left = cluster.host.clock, iter(range(count))
+
+    async def one_after_the_other() -> None:
+        for _ in left:
+            await work()
+
+    began = clock.monotonic()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(at_once):
+            tasks.create_task(one_after_the_other())
+    return clock.monotonic() - began
+
+
+BATCHES = SECONDS * RATE // (BATCH * len(RECORD))
+
+
+async def write_by_a_new_stream(cluster: SimulatedCluster) -> None:
+    transport = cluster.host.transport(None)
+    stream = await transport.open(cluster.bootstrap, log.PRODUCE, timeout_s=60)
+    await stream.write([ProduceEntry(TopicPartition("topic", 0), records(), ACKS_ALL, 60_000)])
+    (result,) = await stream.read()
+    assert result.error is None
+    await transport.close()
+
+
+async def write_by_a_new_connection(cluster: SimulatedCluster) -> None:
+    connection = await kafka_connection(cluster)
+    topic = OfTopic("topic", (PartitionRecords(0, memoryview(records())),))
+    answer = await connection.ask(PRODUCE, ProduceRequest(ACKS_ALL, 60_000, (topic,)))
+    assert [each.error for _, each in each_partition(answer.topics)] == [0]
+    connection.close()
+
+
+def writing_anew(write: Callable[[SimulatedCluster], Awaitable[None]], at_once: int) -> Scenario:
+    async def scenario(cluster: SimulatedCluster) -> float:
+        await limit(cluster, WRITTEN)
+        return await each_by_itself(cluster, partial(write, cluster), BATCHES, at_once)
+
+    return scenario
+
+
+async def read_by_a_new_stream(cluster: SimulatedCluster, found: list[int]) -> None:
+    transport = cluster.host.transport(None)
+    stream = await transport.open(cluster.bootstrap, log.FETCH, timeout_s=60)
+    place = FetchPartition(TopicPartition("topic", 0), 0, -1, len(records()))
+    await stream.write(OwnFetchRequest(1, 0, 0, len(records()), [place]))
+    answer = await stream.read()
+    found.append(sum(len(each.records) for each in answer.partitions))
+    await transport.close()
+
+
+async def reading_anew(cluster: SimulatedCluster) -> float:
+    """Fifty streams at a time, each of its own and for one answer."""
+    await kafka_write(cluster)
+    await limit(cluster, READ)
+    clock, found = cluster.host.clock, list[int]()
+    began = clock.monotonic()
+
+    async def reads() -> None:
+        while sum(found) < SECONDS * RATE:
+            await read_by_a_new_stream(cluster, found)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(50):
+            tasks.create_task(reads())
+    return clock.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        writing_anew(write_by_a_new_stream, 1),
+        writing_anew(write_by_a_new_stream, 10),
+        writing_anew(write_by_a_new_connection, 1),
+        writing_anew(write_by_a_new_connection, 10),
+        reading_anew,
+    ],
+    ids=["a stream", "streams side by side", "a connection", "connections side by side", "reading streams"],
+)
+def test_a_client_that_begins_anew_for_each_batch_keeps_to_its_quota(scenario: Scenario) -> None:
+    """What it owes is asked before the first message of a stream or a connection too."""
+    taken_s = timed(scenario)
+    assert taken_s >= 0.85 * (SECONDS - 1)
+
+
+@pytest.mark.parametrize("scenario", [writing, reading, kafka_writing, kafka_reading])
+def test_a_client_keeps_to_its_quota(scenario: Scenario) -> None:
+    """Eight seconds' worth take seven: a second's worth is there at the start."""
+
+    taken_s = timed(scenario)
     assert taken_s == pytest.approx(SECONDS - 1, rel=0.15)
 
 

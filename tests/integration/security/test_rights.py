@@ -116,7 +116,7 @@ def test_each_of_several_rights_is_needed(kind: str) -> None:
 
 
 def test_every_row_has_a_case() -> None:
-    """A3: but for the stream of followers and Kafka's requests about ACLs, which have tests of their own, and
+    """A3: but for the calls of members and Kafka's requests about ACLs, which have tests of their own, and
     for what needs no right."""
     for rows, cases in ((RPCS, CASES["RPCs"]), (KAFKA_APIS, CASES["Kafka APIs"])):
         needed = {

@@ -106,10 +106,10 @@ def test_an_empty_host_is_not_set() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"nosuch": 1}, "setting nosuch = 1: there is no such setting"),
+        ({"nosuch": 1}, "setting nosuch: there is no such setting"),
         (
             {"delivery_timout_ms": 1},
-            "setting delivery_timout_ms = 1: there is no such setting, is it delivery_timeout_ms?",
+            "setting delivery_timout_ms: there is no such setting, is it delivery_timeout_ms?",
         ),
         ({"acks": "all"}, "setting acks = 'all': give -1, which stands for all in-sync replicas"),
         ({"acks": 5}, "setting acks = 5: give a whole number, -1 to 1"),
@@ -148,3 +148,38 @@ def test_a_missing_file_is_refused(tmp_path: Path, given: dict[str, Any]) -> Non
     """Without it a process would run with settings that its operator did not choose."""
     with pytest.raises(SettingsError, match=r"settings file '.*absent.toml': .*No such file"):
         build(ControllerSettings, given, {"STRANDLINE_CONFIG": str(tmp_path / "absent.toml")})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sasl_pasword": "hunter2"},
+        {"sasl_passwrd": "hunter2"},
+        {"SASL_PASSWORD": "hunter2"},
+        {"sasl": {"password": "hunter2"}},
+        {"secret": "hunter2"},
+        {"sasl_password": ["hunter2"]},
+        {"ssl_keyfile": ["-----BEGIN PRIVATE KEY-----\nhunter2"]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("cls", [ClientSettings, ProducerSettings])
+def test_no_error_shows_what_may_be_a_secret(cls: type[ClientSettings], given: dict[str, Any]) -> None:
+    """Also under a misspelt name: it goes to logs and to screens."""
+    with pytest.raises(SettingsError) as refused:
+        build(cls, given, {})
+    assert "hunter2" not in refused.value.message
+    assert next(iter(given)) in refused.value.message
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    variables = {
+        "STRANDLINE_BROKER_ID": "1",
+        "STRANDLINE_DATA_DIR": "d",
+        "STRANDLINE_SASL_OAUTHBEARER_JWKS_URL": "https://alice:hunter2@issuer.example/keys",
+    }
+    with pytest.raises(
+        SettingsError, match=r"'https://…@issuer\.example/keys': the address is written"
+    ) as refused:
+        build(BrokerSettings, {}, variables)
+    assert "hunter2" not in refused.value.message

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from strandline.errors import (
+    BrokerNotAvailable,
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
     LeaderNotAvailable,
@@ -53,6 +55,10 @@ def access(*bindings: AclBinding) -> Access:
     authorizer = Authorizer(Rules(super_users=frozenset({Principal("root")}), brokers=brokers))
     authorizer.take(Acls(1, bindings))
     return Access(authorizer, lambda shown: shown == KEY)
+
+
+def open_access() -> Access:
+    return Access(Authorizer(None), lambda shown: shown == KEY)
 
 
 @pytest.mark.parametrize(
@@ -123,18 +129,35 @@ def test_a_broker_is_the_one_that_its_principal_names() -> None:
             everything.check_broker(caller, broker)
 
 
-def test_a_broker_without_a_name_shows_the_members_key() -> None:
-    """A5: on a listener that does not ask for names, its id is believed."""
-    access().check_broker(replace(ANYONE, member_key=KEY), 1)
+@pytest.mark.parametrize("enforced", [True, False])
+def test_a_broker_without_a_name_shows_the_members_key(enforced: bool) -> None:
+    """A5: on a listener that does not ask for names, its id is believed. Without an authorizer too, no one
+    else is a member; another key than the one that was read may be a member's, which asks again."""
+    rights = access(granted(CLUSTER_ACTION, "kafka-cluster")) if enforced else open_access()
+    shows_key = replace(ANYONE, member_key=KEY)
+    rights.check_broker(shows_key, 1)
+    rights.check_member(shows_key)
+    for check in (partial(rights.check_broker, broker=1), rights.check_member):
+        with pytest.raises(ClusterAuthorizationFailed, match="shows no members' key"):
+            check(ANYONE)
+        with pytest.raises(BrokerNotAvailable):
+            check(replace(ANYONE, member_key=b"another"))
+
+
+@pytest.mark.parametrize("enforced", [True, False])
+def test_no_acl_makes_a_member(enforced: bool) -> None:
+    """A5: a client with every right to the cluster is none, also with a certificate and no authorizer."""
+    rights = access(granted(CLUSTER_ACTION, "kafka-cluster")) if enforced else open_access()
+    assert isinstance(rights.member_refusal(ALICE), ClusterAuthorizationFailed)
+    assert (rights.member_refusal(BROKER_2) is None) == enforced
 
 
 def test_without_an_authorizer_nothing_is_refused_and_no_name_is_owned() -> None:
     """A3"""
-    open_access = Access(Authorizer(None))
-    open_access.check(ANYONE, ALTER_CLUSTER)
-    open_access.check_idempotent(ANYONE)
-    open_access.check_broker(ANYONE, 1)
-    assert open_access.owner(ALICE) is None
+    rights = open_access()
+    rights.check(ANYONE, ALTER_CLUSTER)
+    rights.check_idempotent(ANYONE)
+    assert rights.owner(ALICE) is None
     assert access().owner(ALICE) == ALICE.principal
 
 

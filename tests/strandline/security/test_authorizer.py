@@ -16,6 +16,7 @@ from strandline.security.acls import (
 )
 from strandline.security.authorizer import CALLERS_MAX, DECISIONS_PER_CALLER_MAX, Authorizer, Rules
 from strandline.security.decide import Acls, Decision, Ground
+from strandline.security.login.mechanisms import MECHANISMS, OAUTHBEARER, PLAIN
 from strandline.security.members import MemberPrincipals
 from strandline.security.principal import ANONYMOUS, Principal, parse_principals
 
@@ -131,3 +132,19 @@ def test_names_that_clients_invent_do_not_fill_the_memory() -> None:
     for number in range(CALLERS_MAX + 10):
         assert made.allowed(asking(ALICE, f"h{number}"), READ, TOPIC, "tides")
     assert made.remembered() <= CALLERS_MAX + DECISIONS_PER_CALLER_MAX
+
+
+@pytest.mark.parametrize("by_token", [False, True])
+def test_no_login_gives_a_name_that_means_more_than_its_user(by_token: bool) -> None:
+    """A10: neither a member's, nor that of callers without one; a super user's by a token only if it is said
+    that the issuer can be trusted with it."""
+    brokers = MemberPrincipals.parse("User:broker-{id}")
+    root, alice, member = Principal("root"), Principal("alice"), Principal("broker-7")
+    authorizer = Authorizer(Rules(frozenset({root}), brokers, super_users_by_token=by_token))
+    for mechanism in MECHANISMS:
+        assert authorizer.withholds(member, mechanism)
+        assert authorizer.withholds(ANONYMOUS, mechanism)
+        assert not authorizer.withholds(alice, mechanism)
+        assert authorizer.withholds(root, mechanism) == (mechanism == OAUTHBEARER and not by_token)
+    assert Authorizer(None).withholds(ANONYMOUS, PLAIN)
+    assert not Authorizer(None).withholds(root, OAUTHBEARER)

@@ -84,3 +84,9 @@ def test_a_wrong_rule_is_refused(text: str) -> None:
 def test_a_subject_that_gives_no_principal_is_refused(subject: str) -> None:
     with pytest.raises(AuthenticationFailed):
         principal_of(subject)
+
+
+def test_no_certificate_is_a_caller_without_a_name() -> None:
+    """A name that callers without one have is refused."""
+    with pytest.raises(AuthenticationFailed, match="User:ANONYMOUS, which means callers without a name"):
+        principal_of("CN=ANONYMOUS", parse_mapping_rules("RULE:^CN=(.*)$/$1/"))

@@ -21,6 +21,7 @@ from strandline.broker.core.groups.records import (
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.offsets import Offsets
 from strandline.broker.core.groups.state.owners import owner_after
+from strandline.broker.core.groups.state.pending import PendingMember
 from strandline.broker.core.groups.state.states import GroupState, transition
 from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PENDING_BYTES, StateBytes
 from strandline.broker.core.groups.stored import check_stored_group, within_limits
@@ -101,9 +102,7 @@ class Group(Generic[Token]):
         self.leader = ""  # in `members`, or empty
         self.members: dict[str, Member[Token]] = {}
         self.statics: dict[str, str] = {}  # member by instance
-        self.pending: dict[
-            str, Principal | None
-        ] = {}  # ids that were given and not yet used, with their owners
+        self.pending: dict[str, PendingMember] = {}  # by ids that were given and not yet used, oldest first
         self.unsynced: set[str] = set()  # members that have not yet asked for their assignment
         self.barrier: Barrier | None = None  # only in PreparingRebalance
         self.start_write: int | None = None  # the write of the last generation's start, while in flight
@@ -200,9 +199,9 @@ class Group(Generic[Token]):
         member.owned = owned
         self._count(member, 1)
 
-    def add_pending(self, member_id: str, by: Principal | None) -> None:
+    def add_pending(self, member_id: str, pending: PendingMember) -> None:
         """An id was given; a member of this caller is expected to join with it."""
-        self.pending[member_id] = by
+        self.pending[member_id] = pending
         self._add_bytes(PENDING_BYTES)
 
     def remove_pending(self, member_id: str) -> None:
@@ -234,7 +233,7 @@ class Group(Generic[Token]):
 
     def check_pending(self, member_id: str, by: Principal | None) -> None:
         """Raises GroupAuthorizationFailed if the id was given to another caller."""
-        owner_after(self.pending[member_id], by, f"member {member_id!r} of group {self.name!r}")
+        owner_after(self.pending[member_id].owner, by, f"member {member_id!r} of group {self.name!r}")
 
     def find(self, member: str, instance: str | None, by: Principal | None) -> Member[Token]:
         """The member that sent a request, by this caller. Raises UnknownMemberId, or FencedInstanceId for a

@@ -21,6 +21,7 @@ from strandline.broker.kafka.wire.admin.quotas import (
     QuotaValue,
 )
 from strandline.errors import InvalidRequest, StrandlineError
+from strandline.ids import named_twice
 from strandline.ports import Clock
 from strandline.security.access import Access
 from strandline.security.quotas.model import (
@@ -114,6 +115,8 @@ def _alteration(entry: AlteredQuotas) -> QuotaAlteration:
         if name == DEFAULT:
             raise InvalidRequest(f"a {kind} has no name; null is the default")
         names[kind] = DEFAULT if name is None else name
+    if (twice := named_twice(each.key for each in entry.operations)) is not None:
+        raise InvalidRequest(f"quota {twice[:100]!r} stands more than once for one entity")
     entity = QuotaEntity(names.get(USER), names.get(CLIENT_ID))
     return QuotaAlteration(
         entity,

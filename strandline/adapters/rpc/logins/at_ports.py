@@ -10,13 +10,13 @@ from typing import Final
 
 from strandline.adapters.logins import Logins
 from strandline.adapters.rpc.logins.codec import SERVED_AUTHENTICATE
-from strandline.adapters.rpc.member_key import unknown_key
 from strandline.config.sasl import SaslSettings
 from strandline.errors import BrokerNotAvailable, StrandlineError, ThrottlingQuotaExceeded
 from strandline.ports import Caller, Clock, Reply, Served, ServedStream
 from strandline.security.login.messages import LoginAnswer, LoginMessage
 from strandline.security.login.sessions import Session, Sessions
 from strandline.security.login.steps import Login, session_ms
+from strandline.security.members import unknown_key
 from strandline.security.principal import Principal
 
 LOGINS_MAX: Final = 64

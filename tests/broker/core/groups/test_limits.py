@@ -19,7 +19,9 @@ from strandline.errors import (
     InvalidRequest,
     InvalidSessionTimeout,
     StrandlineError,
+    UnknownMemberId,
 )
+from strandline.security.principal import Principal
 from strandline.vocabulary.groups import (
     GroupProtocol,
     Heartbeat,
@@ -30,7 +32,7 @@ from strandline.vocabulary.groups import (
     ReportOwnership,
     SyncGroup,
 )
-from tests.broker.core.groups.support.stage import LIMITS, Stage, partition
+from tests.broker.core.groups.support.stage import GROUP, LIMITS, Stage, partition
 
 LONG = "x" * (GROUP_ID_LENGTH_MAX + 1)
 
@@ -102,17 +104,53 @@ def test_a_group_id_that_cannot_be_is_refused_everywhere(group: str) -> None:
 
 
 def test_a_full_group_takes_no_new_member_and_keeps_the_others() -> None:
-    """Members that are joining count too."""
     stage = Stage(replace(LIMITS, group_members_max=3))
-    stage.stable("a", "b")
-    stage.join("", "c")
+    stage.stable("a", "b", "c")
     for changes in ({}, {"instance": "i"}):
         error = stage.answer(stage.join("", "d", **changes), GroupMaxSizeReached)
-        assert "2 members and 1 about to join; it may have 3" in error.message
+        assert "has 3 members; it may have 3" in error.message
         assert error.limit == 3
-    assert (stage.state, stage.generation) == ("Stable", 2)
+    assert stage.state == "Stable"
     stage.leave(LeavingMember("c"))
     assert stage.answer(stage.join("", "d"), MemberIdGiven)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["by principal", "by address"])
+def test_ids_that_nobody_joins_with_keep_no_other_caller_out(named: bool) -> None:
+    """The oldest of the caller that has most is forgotten for a newcomer; members are never."""
+    stage = Stage(replace(LIMITS, group_members_max=6))
+
+    def ask(caller: str, member: str, **changes: str) -> str:
+        stage.by = Principal(caller) if named else None
+        stage.host = "192.0.2.1" if named else caller
+        return stage.join("", member, **changes)
+
+    stage.by = Principal("alice") if named else None
+    stage.stable("a")
+    for number in range(20):
+        assert stage.answer(ask("mallory", f"m-{number}"), MemberIdGiven)
+    assert stage.answer(ask("alice", "b"), MemberIdGiven)
+    assert stage.answer(ask("mallory", "m-20"), MemberIdGiven)
+    assert stage.answer(ask("alice", "c"), MemberIdGiven)
+    assert stage.answer(ask("mallory", "m-21"), MemberIdGiven)
+    assert list(stage.core._groups[GROUP].pending) == ["m-19", "b", "m-20", "c", "m-21"]
+    assert stage.answer(ask("mallory", "m-22"), MemberIdGiven)
+    stage.by = Principal("alice") if named else None
+    stage.join("b"), stage.join("c"), stage.join("a")
+    assert {each.member for each in stage.describe().members} == {"a", "b", "c"}
+    stage.by = Principal("mallory") if named else None
+    assert stage.answer(stage.join("m-3"), UnknownMemberId)
+
+
+def test_a_full_group_of_one_caller_gives_its_oldest_id_to_the_newest() -> None:
+    """A client that asks again and again, as one whose answers are lost, is not locked out by itself."""
+    stage = Stage(replace(LIMITS, group_members_max=3))
+    stage.stable("a")
+    for member in ("b", "c", "d", "e"):
+        assert stage.answer(stage.join("", member), MemberIdGiven)
+    assert stage.answer(stage.join("b"), UnknownMemberId)
+    stage.join("d"), stage.join("e"), stage.join("a")
+    assert {each.member for each in stage.describe().members} == {"a", "d", "e"}
 
 
 def test_a_coordinator_keeps_a_limited_number_of_groups() -> None:

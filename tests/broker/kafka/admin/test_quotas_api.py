@@ -65,6 +65,7 @@ async def test_each_entity_has_its_outcome_and_what_cannot_be_never_reaches_the_
         AlteredQuotas((EntityPart("ip", "192.0.2.1"),), (RATE,)),
         AlteredQuotas((ALICE, ALICE), (RATE,)),
         AlteredQuotas((EntityPart("user", ""),), (RATE,)),
+        AlteredQuotas((ALICE,), (RATE, RATE._replace(value=1.0))),
         AlteredQuotas((ALICE,), (QuotaOperation("connection_creation_rate", 1.0, remove=False),)),
         AlteredQuotas((ALICE,), (QuotaOperation("producer_byte_rate", -1.0, remove=False),)),
     ]

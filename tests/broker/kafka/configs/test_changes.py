@@ -38,6 +38,13 @@ def test_a_replacement_unsets_what_it_does_not_name() -> None:
     assert found == Alteration({"segment.ms": "7"}, ["flush.ms"])
 
 
+def test_a_replacement_that_names_a_config_twice_is_refused() -> None:
+    """As an increment is: one of its values would be dropped silently."""
+    twice = [GivenConfig("segment.ms", "7"), GivenConfig("segment.ms", "8")]
+    with pytest.raises(InvalidRequest, match=r"segment\.ms stands more than once"):
+        replacement(topic(), twice)
+
+
 def test_a_replacement_by_what_is_there_changes_nothing() -> None:
     """Of internal topics, a change would be refused."""
     assert (

@@ -120,7 +120,7 @@ async def port(clock: VirtualClock, *, with_logins: bool = True) -> AsyncIterato
     """A port with one user; gives a function that connects."""
     numbers = count()
     mechanisms = (SCRAM_SHA_256, PLAIN, OAUTHBEARER)
-    authenticator = Authenticator(mechanisms, lambda: b"secret", lambda _: False, TOKENS.token_keys(clock))
+    authenticator = Authenticator(mechanisms, lambda: b"secret", lambda *_: False, TOKENS.token_keys(clock))
     known = {
         name: {SCRAM_SHA_256: make_credential(SCRAM_SHA_256, "wonderland", b"0123456789abcdef", 4_096)}
         for name in ("alice", "bob")

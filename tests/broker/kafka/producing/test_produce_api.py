@@ -64,8 +64,9 @@ async def test_a_producer_that_the_log_does_not_know_goes_on_with_any_sequence(t
         assert leadership is not None
         leadership.core.assign(seat.replica.assignment, 1, CLOCK.monotonic())
         api = api_of(seat)
-        for sequence in (57, 58, 57, 60):
-            assert api.begin(request(batch("x", producer=(7, sequence))), CALL, answers.append)
+        first, second, later = (request(batch("x", producer=(7, sequence))) for sequence in (57, 58, 60))
+        for each in (first, second, first, later):
+            assert api.begin(each, CALL, answers.append)
     found = [each for answer in answers for topic in answer.topics for each in topic.partitions]
     assert [each.error for each in found] == [0, 0, 0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
     assert [each.base_offset for each in found] == [0, 1, 0, -1]

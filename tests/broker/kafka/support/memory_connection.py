@@ -8,7 +8,6 @@ from typing import Any
 
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
-from strandline.adapters.tls.subject import Names
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.router import Router
@@ -109,7 +108,7 @@ class MemoryShared:
     def closed(self, connection: KafkaConnection) -> None:
         self.connections.discard(connection)
 
-    def with_certificate(self, caller: Caller, subject: Names) -> Caller:
+    def with_certificate(self, caller: Caller, certificate: bytes) -> Caller:
         return caller
 
     def answered(self, request: str, seconds: float) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from strandline.adapters.codecs import acls, admin, groups, log, quotas, replication, users
-from strandline.ids import BrokerEpoch, BrokerId, TopicPartition
+from strandline.adapters.codecs import acls, admin, groups, log, quotas, users
+from strandline.ids import BrokerId, TopicPartition
 from strandline.records import encode_values
 from strandline.security.acls import AclFilter
 from strandline.security.quotas.model import QuotaFilter
@@ -14,7 +14,6 @@ from strandline.security.rights import (
     ALTER_CLUSTER_CONFIGS,
     ALTER_TOPIC,
     ALTER_TOPIC_CONFIGS,
-    CLUSTER_ACTION,
     CREATE_CLUSTER,
     CREATE_TOPIC,
     DELETE_GROUP,
@@ -59,6 +58,7 @@ from strandline.vocabulary.groups import (
 )
 from strandline.vocabulary.log import (
     LATEST,
+    EpochQuery,
     FetchPartition,
     FetchRequest,
     MetadataQuery,
@@ -66,7 +66,6 @@ from strandline.vocabulary.log import (
     ProduceEntry,
     ReplicasQuery,
 )
-from strandline.vocabulary.replication import SilenceQuestion
 from tests.integration.security.support.cases import GROUP, TOPIC, Case
 
 NAME: Final = TopicPartition(TOPIC, 0)
@@ -81,6 +80,7 @@ STREAMS: Final = (
 
 CALLS: Final = (
     Case(log.LIST_OFFSETS, [OffsetQuery(NAME, LATEST)], (DESCRIBE_TOPIC,)),
+    Case(log.EPOCH_ENDS, [EpochQuery(NAME, 0)], (DESCRIBE_TOPIC,)),
     Case(log.DESCRIBE_REPLICAS, [ReplicasQuery(NAME)], (DESCRIBE_TOPIC,)),
     Case(log.METADATA, MetadataQuery([TOPIC], include_config=False), (DESCRIBE_TOPIC,)),
     Case(
@@ -94,7 +94,6 @@ CALLS: Final = (
     Case(log.PARTITION_COUNTS, [], (DESCRIBE_TOPIC,), lambda counts: TOPIC not in counts, "of all topics"),
     Case(log.INIT_PRODUCER_ID, None, (IDEMPOTENT_WRITE,)),
     Case(log.INIT_PRODUCER_ID, None, (WRITE_TOPIC,), label="by a topic"),
-    Case(replication.REPORT_SILENCE, SilenceQuestion(BrokerId(1), BrokerEpoch(1)), (CLUSTER_ACTION,)),
     Case(groups.FIND_COORDINATOR, GROUP, (DESCRIBE_GROUP,)),
     Case(groups.JOIN_GROUP, JOIN, (READ_GROUP,)),
     Case(groups.SYNC_GROUP, SyncGroup(GROUP, NO_MEMBER, 1, "consumer", "range"), (READ_GROUP,)),

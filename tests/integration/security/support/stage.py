@@ -10,7 +10,6 @@ from strandline.adapters.codecs.groups import FIND_COORDINATOR, OFFSET_COMMIT
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.process import Broker
-from strandline.client.admin.admin import Admin
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Caller, Method
@@ -28,8 +27,9 @@ KAFKA_HOST: Final = "192.0.2.1"
 CALL_S: Final = 5.0
 
 
-def secure_cluster(seed: int = 1, brokers: int = 1) -> SimulatedCluster:
-    settings = {**SECURE, "kafka_port": KAFKA_PORT, "offsets_topic_partitions": 1}
+def secure_cluster(seed: int = 1, brokers: int = 1, **further: Any) -> SimulatedCluster:
+    """`further` settings of brokers."""
+    settings = {**SECURE, **further, "kafka_port": KAFKA_PORT, "offsets_topic_partitions": 1}
     return SimulatedCluster(seed=seed, brokers=brokers, broker_settings=settings, controller_settings=SECURE)
 
 
@@ -84,16 +84,16 @@ class Stage:
         wanted = sorted(set(bindings))
         with self.calls_by(ROOT):
             async with self.cluster.admin() as admin:
-                await self._replace(admin, wanted)
+                await admin.delete_acls([AclFilter()])
+                await self._known([])  # it may have had the same ones before
+                if wanted:
+                    await admin.create_acls(wanted)
+        await self._known(wanted)
+
+    async def _known(self, wanted: list[AclBinding]) -> None:
         await self.cluster.run_until(
             lambda: sorted(self.broker.access.authorizer.acls or ()) == wanted, what="the broker has the ACLs"
         )
-
-    @staticmethod
-    async def _replace(admin: Admin, wanted: list[AclBinding]) -> None:
-        await admin.delete_acls([AclFilter()])
-        if wanted:
-            await admin.create_acls(wanted)
 
     # --- calls -------------------------------------------------------------------------------
 

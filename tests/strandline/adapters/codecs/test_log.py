@@ -61,6 +61,7 @@ entries = st.builds(
     internal=st.just(False),
     expected_offset=st.none(),
     topic_id=st.sampled_from([NO_TOPIC_ID, TopicId("0" * 31 + "7")]),
+    any_first_sequence=st.just(False),
 )
 
 

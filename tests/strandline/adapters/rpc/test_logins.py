@@ -117,7 +117,7 @@ async def port() -> AsyncIterator[Port]:
 async def opened(settings: SaslSettings, *, with_logins: bool = True, **bounds: Any) -> AsyncIterator[Port]:
     server, clock = grpc.aio.server(), HandClock()
     authenticator = Authenticator(
-        (*HASHES, OAUTHBEARER), lambda: KEY, lambda _: False, TOKENS.token_keys(clock)
+        (*HASHES, OAUTHBEARER), lambda: KEY, lambda *_: False, TOKENS.token_keys(clock)
     )
     credential = make_credential(SCRAM_SHA_512, PASSWORD, b"0123456789abcdef", 4_096)
     authenticator.take({"alice": {SCRAM_SHA_512: credential}})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import tracemalloc
+from pathlib import Path
 
 import click
 import pytest
@@ -13,6 +15,7 @@ from click.testing import CliRunner
 from strandline.cli.shell.command import Root
 from strandline.cli.shell.output import Output
 from strandline.errors import UnknownTopicOrPartition
+from strandline.report.text.records import TEXT_CHARS_MAX, json_line, json_pieces
 
 HOSTILE = "[red]x[/red] [link=http://x]y[/link] :smile: \x1b[31mz\x9b0m\n\r\u202e"
 SHOWN = r"[red]x[/red] [link=http://x]y[/link] :smile: \x1b[31mz\x9b0m\n\r\u202e"
@@ -49,6 +52,37 @@ def test_json_is_exact_and_does_nothing_to_a_terminal(capsys: pytest.CaptureFixt
     line = capsys.readouterr().out
     assert json.loads(line) == {"group": HOSTILE}
     assert not {"\x1b", "\x9b", "\u202e"} & set(line)
+
+
+LONG = "a\x00\u202e\U0001f600'" * TEXT_CHARS_MAX
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"value": LONG, "n": 1, "nothing": None, "empty": {}, "none": [], "yes": True},
+        {"headers": [{"key": LONG, "value": "short"}, {"key": "é", "value": None}], "key": "k"},
+        {"a": {"b": [1.5, LONG, [LONG]]}},
+        {"value": "short", "headers": []},
+    ],
+)
+def test_a_long_text_is_written_in_pieces_and_is_the_same_line(value: dict[str, object]) -> None:
+    pieces = list(json_pieces(value))
+    assert max(map(len, pieces)) <= 6 * TEXT_CHARS_MAX
+    assert "".join(pieces) == json_line(value)
+
+
+def test_a_record_of_many_zeros_takes_little_memory(tmp_path: Path) -> None:
+    """In JSON a zero has six characters."""
+    path = tmp_path / "out"
+    value = {"value": "\0" * (32 << 20)}
+    with path.open("w", encoding="utf-8") as out, contextlib.redirect_stdout(out):
+        tracemalloc.start()
+        Output(json=True).emit(value)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < 64 << 20
+    assert path.stat().st_size == len('{"value": ""}\n') + 6 * (32 << 20)
 
 
 @pytest.mark.parametrize("error", [UnknownTopicOrPartition(f"topic {HOSTILE}"), ValueError(HOSTILE)])

@@ -32,7 +32,7 @@ MEMBER = Principal("broker-1")
 
 def authenticator(secret: bytes = b"secret", *mechanisms: str) -> Authenticator:
     made = Authenticator(
-        mechanisms or (*HASHES, PLAIN), lambda: secret, lambda principal: principal == MEMBER, None
+        mechanisms or (*HASHES, PLAIN), lambda: secret, lambda principal, _: principal == MEMBER, None
     )
     credential = make_credential(SCRAM_SHA_256, "wonderland", SALT, 4_096)
     made.take({name: {SCRAM_SHA_256: credential} for name in ("alice", MEMBER.name)})

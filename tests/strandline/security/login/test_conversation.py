@@ -17,7 +17,7 @@ EACH = pytest.mark.parametrize("mechanism", [*HASHES, PLAIN])
 
 
 def authenticator() -> Authenticator:
-    made = Authenticator((*HASHES, PLAIN), lambda: b"secret", lambda _: False, None)
+    made = Authenticator((*HASHES, PLAIN), lambda: b"secret", lambda *_: False, None)
     made.take({"alice": {name: make_credential(name, PASSWORD, SALT, 4_096) for name in HASHES}})
     return made
 

@@ -29,7 +29,7 @@ class OneToken:
 
 
 def login(name: str = "alice") -> OauthLogin:
-    return OauthLogin(OneToken(name), lambda principal: principal == Principal("broker-1"))
+    return OauthLogin(OneToken(name), lambda principal, _: principal == Principal("broker-1"))
 
 
 TOKEN = "a.b-c_d=.e"

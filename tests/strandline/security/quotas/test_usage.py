@@ -50,6 +50,14 @@ def test_a_caller_that_waits_keeps_to_its_rate(requests: list[tuple[int, float]]
     assert bucket.charge(RATE, "bob", "x", 10**9, now) == 0
 
 
+@pytest.mark.parametrize("idle_s", [1.0, 60.0, 1e6])
+def test_a_caller_that_used_nothing_for_long_saves_one_second_of_it(idle_s: float) -> None:
+    bucket = usage(QuotaEntity("alice"), 1_000)
+    assert bucket.charge(RATE, "alice", "", 500, 0) == 0
+    assert bucket.charge(RATE, "alice", "", 1_000, idle_s) == 0
+    assert bucket.charge(RATE, "alice", "", 500, idle_s) == 0.5
+
+
 def test_no_wait_is_longer_than_the_longest_and_the_rest_is_forgiven() -> None:
     bucket = usage(QuotaEntity("alice"), 1_000)
     assert bucket.charge(RATE, "alice", "", 100_000, 0) == 5

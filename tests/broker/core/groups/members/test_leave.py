@@ -123,7 +123,7 @@ def leaving(*members: str) -> LeaveGroup:
 
 
 def test_the_next_coordinator_does_not_wait_for_a_member_that_left() -> None:
-    """CORRECTNESS G19: the rebalance that it caused is not over when the coordinator dies. The other members
+    """CORRECTNESS G20: the rebalance that it caused is not over when the coordinator dies. The other members
     are asked to join again, whether they had heard of that or not."""
     old = Stage()
     generation = old.stable("a", "b", "c")

@@ -97,6 +97,7 @@ class Stage:
         self.asked = 0
         self.by: Principal | None = None
         """Who asks."""
+        self.host = HOST
         for key, value in self.log:
             self.core.load(key, value, self.now.wall_ms)
         self.play(self.core.loaded(self.now))
@@ -172,7 +173,7 @@ class Stage:
 
     def join(self, member: str, new: str = "", **changes: Any) -> str:
         request = replace(joining(member), **changes)
-        return self.ask(Join(request, new or f"new-{self.asked + 1}", HOST))
+        return self.ask(Join(request, new or f"new-{self.asked + 1}", self.host))
 
     def enter(self, member: str, **changes: Any) -> str:
         """A dynamic member asks for its id and joins with it."""

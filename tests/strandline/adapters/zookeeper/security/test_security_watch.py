@@ -42,7 +42,7 @@ def binding(name: str) -> AclBinding:
 
 
 def watched(session: MemorySession, authorizer: Authorizer) -> SecurityWatch:
-    no_logins = Authenticator((), bytes, lambda _: False, None)
+    no_logins = Authenticator((), bytes, lambda *_: False, None)
     return SecurityWatch(
         session, lambda reader: needed_pictures(reader, authorizer, no_logins), SystemClock()
     )
@@ -146,7 +146,7 @@ async def test_a_notice_is_read_once_for_all_pictures() -> None:
     tree = ZnodeTree()
     session, controller = tree.open_session(), tree.open_session()
     authorizer = Authorizer(Rules())
-    authenticator = Authenticator((SCRAM_SHA_512,), bytes, lambda _: False, None)
+    authenticator = Authenticator((SCRAM_SHA_512,), bytes, lambda *_: False, None)
     quotas = ClientQuotas(lambda _: False, lambda: 0.0, delay_ms_max=1)
     watch = SecurityWatch(
         session,

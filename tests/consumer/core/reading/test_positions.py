@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
-from strandline.consumer.core.positions import (
+from strandline.consumer.core.reading.effects import (
     Arrived,
     DelayFetch,
     DoubtLeader,
     Effect,
-    FetchPlan,
     FindPosition,
-    Positions,
     Refused,
     Reset,
 )
+from strandline.consumer.core.reading.positions import FetchPlan, Positions
 from strandline.errors import (
     CorruptMessage,
     FencedLeaderEpoch,
@@ -30,6 +29,7 @@ from strandline.errors import (
 )
 from strandline.ids import TopicPartition
 from strandline.vocabulary.log import Fetched
+from strandline.vocabulary.log_position import LogPosition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 LEADER, NEXT_LEADER = 1, 2
@@ -73,7 +73,7 @@ def test_a_partition_without_a_position_is_searched_for_by_policy_and_not_fetche
     assert isinstance(search, FindPosition) and search.reset is Reset.POLICY
     positions.led(A, LEADER, 5)
     assert positions.plan(LEADER) is None
-    assert positions.found(A, search.search, 42)
+    assert positions.found(A, search.search, LogPosition(42))
     assert [(w.offset, w.leader_epoch) for w in planned(positions).wanted] == [(42, 5)]
 
 
@@ -82,9 +82,9 @@ def test_a_found_position_is_dropped_after_a_seek_or_a_later_search() -> None:
     (first,) = positions.assign([A])
     (second,) = positions.unknown(A, Reset.LATEST)
     assert isinstance(first, FindPosition) and isinstance(second, FindPosition)
-    assert not positions.found(A, first.search, 1)
+    assert not positions.found(A, first.search, LogPosition(1))
     positions.seek(A, 7)
-    assert not positions.found(A, second.search, 2)
+    assert not positions.found(A, second.search, LogPosition(2))
     assert positions[A].position == 7
 
 
@@ -94,7 +94,7 @@ def test_a_search_survives_pause_and_resume() -> None:
     assert isinstance(search, FindPosition)
     positions.pause(A)
     positions.resume(A)
-    assert positions.found(A, search.search, 3)
+    assert positions.found(A, search.search, LogPosition(3))
 
 
 def test_assigning_again_keeps_the_positions_of_what_stays() -> None:

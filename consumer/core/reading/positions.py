@@ -7,19 +7,34 @@ answer is ignored, and gives the partition another *incarnation*, so that no rea
 old position. A pause moves nothing: fetched records stay, as long as no other partition needs the
 space.
 
+Each position belongs to one log: one incarnation of the topic, with the epochs of the records that were read
+(`LogPosition`). The leader compares both at each fetch. If the topic was made anew, the partition begins at
+its first record; if the log has lost what was read, it goes back to where that epoch ends now (KIP-320).
+
 A third position is `processed`: after the last record that the application has finished, or has
 committed. It is safe to commit without asking the application.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
+from strandline.consumer.core.reading.effects import (
+    Arrived,
+    Cut,
+    DelayFetch,
+    DoubtLeader,
+    Effect,
+    FindPosition,
+    MadeAnew,
+    Refused,
+    Reset,
+)
 from strandline.errors import (
     OffsetNotAvailable,
     OffsetOutOfRange,
@@ -27,64 +42,15 @@ from strandline.errors import (
     StrandlineError,
     UnknownLeaderEpoch,
 )
-from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
+from strandline.ids import NO_BROKER, NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.vocabulary.log import Fetched, FetchPartition
+from strandline.vocabulary.log_position import EpochEnd, LogPosition, same_topic
 
 BatchT = TypeVar("BatchT")
 
 
-class Reset(Enum):
-    """Why a position has to be found."""
-
-    POLICY = "as offset_reset says"
-    EARLIEST = "where the log starts"
-    LATEST = "at the high watermark"
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """Wanted records of a partition, from `offset` on. The driver splits and buffers them."""
-
-    name: TopicPartition
-    offset: int
-    records: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class FindPosition:
-    """The partition has no valid position: call `found`. `error`: the previous position was out of range."""
-
-    name: TopicPartition
-    search: int
-    reset: Reset
-    error: OffsetOutOfRange | None
-
-
-@dataclass(frozen=True, slots=True)
-class DoubtLeader:
-    """The broker does not lead the partition. `error` may name the leader."""
-
-    name: TopicPartition
-    error: StrandlineError
-
-
-@dataclass(frozen=True, slots=True)
-class DelayFetch:
-    """Fetch the partition again (call `backed_off`) only after a pause."""
-
-    name: TopicPartition
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The partition cannot be read; the next poll raises this."""
-
-    name: TopicPartition
-    error: StrandlineError
-
-
-Effect = Arrived | FindPosition | DoubtLeader | DelayFetch | Refused
+EPOCHS_MAX: Final = 32
+"""Changes of the leader epoch that a position remembers; older ones are not compared."""
 
 
 @dataclass(slots=True, eq=False)
@@ -106,6 +72,12 @@ class Position(Generic[BatchT]):
     fetch_offset: int = -1
     search: int = 0
     """Number of the position search in progress; 0: none."""
+    topic_id: TopicId = NO_TOPIC_ID
+    """The incarnation of the topic that is read."""
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    """Offsets, and the epoch of the record at each and behind it; both increase."""
+    anew: bool = False
+    """True if another incarnation was read before: an offset of the application may be of that."""
     paused: bool = False
     blocked: bool = False
     """Not fetched, because the next batch cannot be handed out; until the position moves, or after
@@ -135,6 +107,23 @@ class Position(Generic[BatchT]):
     def readable(self) -> bool:
         return not (self.paused or self.held)
 
+    def at(self, offset: int) -> LogPosition:
+        """An offset of the log that is read, with the epoch of the record before it as far as it is known."""
+        before = bisect_left(self.epochs, (offset, -1)) - 1
+        return LogPosition(offset, self.topic_id, self.epochs[before][1] if before >= 0 else NO_EPOCH)
+
+    def read(self, offset: int, epoch: int) -> None:
+        """The record at this offset has this epoch."""
+        if epoch != NO_EPOCH and (not self.epochs or self.epochs[-1][1] < epoch):
+            self.epochs = [*self.epochs[1 - EPOCHS_MAX :], (offset, epoch)]
+
+    def of_log(self, topic_id: TopicId) -> None:
+        """The log that is read has this id; what is known of another one is forgotten."""
+        if not same_topic(self.topic_id, topic_id):
+            self.high_watermark = self.log_start_offset = self.committed = None
+            self.epochs, self.handed_out, self.anew = [], False, True
+        self.topic_id = topic_id or self.topic_id
+
     def saved(self, offset: int) -> None:
         """The group has this offset now. Nothing below it is committed again without a request."""
         self.committed = offset
@@ -154,7 +143,9 @@ class FetchPlan:
 class Positions(Generic[BatchT]):
     """All assigned partitions. The order of the dictionary is the order of their turns."""
 
-    def __init__(self, *, partition_bytes: int, buffer_bytes: int) -> None:
+    def __init__(self, *, partition_bytes: int, buffer_bytes: int, names_log: bool = True) -> None:
+        """`names_log`: fetches say which log their offsets belong to. Without it the caller finds out itself."""
+        self._names_log = names_log
         self._partition_bytes = partition_bytes
         self._buffer_bytes = buffer_bytes
         self._positions: dict[TopicPartition, Position[BatchT]] = {}
@@ -208,10 +199,17 @@ class Positions(Generic[BatchT]):
 
     def seek(self, name: TopicPartition, offset: int) -> None:
         """Hand out the record at `offset` next."""
+        self.seek_to(name, LogPosition(offset))
+
+    def seek_to(self, name: TopicPartition, at: LogPosition) -> None:
+        """As `seek`, for an offset that was kept with the log that it belongs to."""
         state = self._positions[name]
         self._renew(state)
         state.search = 0
-        state.processed = state.position = state.fetch_offset = offset
+        state.processed = state.position = state.fetch_offset = at.offset
+        state.of_log(at.topic_id)
+        state.epochs = []
+        state.read(at.offset - 1, at.leader_epoch)
 
     def unknown(
         self, name: TopicPartition, reset: Reset, error: OffsetOutOfRange | None = None
@@ -228,12 +226,25 @@ class Positions(Generic[BatchT]):
         state = self._positions.get(name)
         return state is not None and state.search == search
 
-    def found(self, name: TopicPartition, search: int, offset: int) -> bool:
+    def found(self, name: TopicPartition, search: int, at: LogPosition) -> bool:
         """Set the position that was searched for; False if the search is outdated."""
         if not self.searched(name, search):
             return False
-        self.seek(name, offset)
+        self.seek_to(name, at)
         return True
+
+    def learned(self, topic: str, topic_id: TopicId) -> list[Effect]:
+        """The topic has this id now."""
+        effects: list[Effect] = []
+        for state in self:
+            if state.name.topic != topic:
+                continue
+            before = state.topic_id
+            state.of_log(topic_id)
+            if not same_topic(before, topic_id):
+                effects.append(MadeAnew(state.name, before, topic_id))
+                effects += self.unknown(state.name, Reset.EARLIEST)
+        return effects
 
     def pause(self, name: TopicPartition) -> None:
         """Hand out and fetch nothing until `resume`. Fetched records stay, also those of a fetch in
@@ -261,12 +272,22 @@ class Positions(Generic[BatchT]):
         state.blocked = False
         if state.position is not None:
             state.fetch_offset = state.position
+            state.epochs = [each for each in state.epochs if each[0] < state.position]
 
     # --- handing out -------------------------------------------------------------------------
 
-    def buffer(self, name: TopicPartition, batch: BatchT, size: int, next_offset: int) -> None:
-        """Keep one batch that arrived."""
+    def buffer(
+        self,
+        name: TopicPartition,
+        batch: BatchT,
+        size: int,
+        next_offset: int,
+        *,
+        epoch: int = NO_EPOCH,
+    ) -> None:
+        """Keep one batch that arrived; `epoch` is that of its records."""
         state = self._positions[name]
+        state.read(state.fetch_offset, epoch)
         state.buffered.append(batch)
         state.buffered_bytes += size
         self.buffered_bytes += size
@@ -312,7 +333,13 @@ class Positions(Generic[BatchT]):
         for state in due:
             state.fetch = number
         wanted = tuple(
-            FetchPartition(state.name, state.fetch_offset, state.leader_epoch, self._partition_bytes)
+            FetchPartition(
+                state.name,
+                state.fetch_offset,
+                state.leader_epoch,
+                self._partition_bytes,
+                *(state.at(state.fetch_offset)[1:] if self._names_log else ()),
+            )
             for state in due
         )
         plan = self._plans[number] = FetchPlan(number, broker, wanted)
@@ -370,7 +397,10 @@ class Positions(Generic[BatchT]):
 
     def _answered(self, state: Position[BatchT], answer: Fetched) -> list[Effect]:
         error = answer.error
+        if answer.diverging is not None:
+            return self._cut(state, answer.diverging)
         if error is None:
+            state.of_log(state.topic_id or answer.topic_id)
             if not answer.records and state.fetch_offset >= answer.high_watermark:
                 # All is read. For repeatedly damaged records the number grows, also by way of an answer
                 # that had no room for them.
@@ -389,6 +419,23 @@ class Positions(Generic[BatchT]):
         if error.outcome is Outcome.FATAL:
             return self.refuse(state.name, error)
         return self._again(state, error)
+
+    def _cut(self, state: Position[BatchT], end: EpochEnd) -> list[Effect]:
+        """The leader's log has lost the record before the fetch offset (KIP-320). What is buffered may be
+        lost too: the partition is fetched from its position again, or from where the epoch ends if that is
+        before it, and the leader compares again (KIP-279)."""
+        position = state.position
+        if position is None:
+            return []
+        self._renew(state)
+        state.high_watermark = None
+        if end.end_offset >= position:
+            return []
+        if end.end_offset < 0:
+            return self.unknown(state.name, Reset.EARLIEST)
+        self.seek_to(state.name, LogPosition(end.end_offset, state.topic_id, end.epoch))
+        state.committed = None
+        return [Cut(state.name, end.end_offset, position, end.epoch)]
 
     def _again(self, state: Position[BatchT], error: StrandlineError) -> list[Effect]:
         effects = self._back_off(state)

@@ -5,15 +5,27 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
-	"github.com/Shopify/sarama"
+	"github.com/IBM/sarama"
 )
 
 const records = 100
 
 var topic = fmt.Sprintf("sarama-%d", time.Now().UnixNano())
+
+// version is that of the library, as go.mod pins it.
+func version() string {
+	info, _ := debug.ReadBuildInfo()
+	for _, each := range info.Deps {
+		if each.Path == "github.com/IBM/sarama" {
+			return strings.TrimPrefix(each.Version, "v")
+		}
+	}
+	return "unknown"
+}
 
 func claim(name string, work func() error) {
 	if err := work(); err != nil {
@@ -40,10 +52,11 @@ func (r *reader) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 	return nil
 }
 
-func readWithGroup(addresses []string, config *sarama.Config, wanted int) error {
+// readWithGroup returns the values that a new member reads until it has as many as are wanted.
+func readWithGroup(addresses []string, config *sarama.Config, wanted int) (map[string]bool, error) {
 	group, err := sarama.NewConsumerGroup(addresses, topic, config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r := &reader{wanted: wanted, read: map[string]bool{}, found: make(chan string)}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
@@ -56,7 +69,7 @@ func readWithGroup(addresses []string, config *sarama.Config, wanted int) error 
 		case err := <-done:
 			cancel()
 			group.Close()
-			return fmt.Errorf("ended with %d of %d records: %v", len(r.read), wanted, err)
+			return nil, fmt.Errorf("ended with %d of %d records: %v", len(r.read), wanted, err)
 		}
 	}
 	cancel()
@@ -65,7 +78,25 @@ func readWithGroup(addresses []string, config *sarama.Config, wanted int) error 
 		}
 	}()
 	<-done
-	return group.Close()
+	return r.read, group.Close()
+}
+
+// committed returns the sum of the group's offsets, as a new client is told them.
+func committed(addresses []string, config *sarama.Config) (int64, error) {
+	admin, err := sarama.NewClusterAdmin(addresses, config)
+	if err != nil {
+		return 0, err
+	}
+	defer admin.Close()
+	answer, err := admin.ListConsumerGroupOffsets(topic, map[string][]int32{topic: {0, 1, 2}})
+	if err != nil {
+		return 0, err
+	}
+	sum := int64(0)
+	for _, partition := range []int32{0, 1, 2} {
+		sum += answer.GetBlock(topic, partition).Offset
+	}
+	return sum, nil
 }
 
 func produce(addresses []string, config *sarama.Config, prefix string, count int) error {
@@ -89,7 +120,7 @@ func main() {
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Return.Successes = true
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
-	fmt.Println("version 1.22")
+	fmt.Println("version", version())
 
 	var admin sarama.ClusterAdmin
 	claim("topics are created", func() (err error) {
@@ -112,13 +143,23 @@ func main() {
 		return nil
 	})
 	claim("a group reads, commits, and goes on where it was", func() error {
-		if err := readWithGroup(addresses, config, len(codecs)*records); err != nil {
+		if _, err := readWithGroup(addresses, config, len(codecs)*records); err != nil {
 			return err
+		}
+		if sum, err := committed(addresses, config); err != nil || sum != int64(len(codecs)*records) {
+			return fmt.Errorf("of %d records %d are committed: %v", len(codecs)*records, sum, err)
 		}
 		if err := produce(addresses, config, "more", 1); err != nil {
 			return err
 		}
-		return readWithGroup(addresses, config, 1)
+		read, err := readWithGroup(addresses, config, 1)
+		if err != nil {
+			return err
+		}
+		if len(read) != 1 || !read["more-0"] {
+			return fmt.Errorf("it read %v after all had been committed", read)
+		}
+		return nil
 	})
 	claim("groups are listed and described", func() error {
 		groups, err := admin.ListConsumerGroups()

@@ -1,0 +1,1 @@
+"""What a consumer decides about its positions and fetches."""
