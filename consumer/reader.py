@@ -60,8 +60,8 @@ class Reader:
         clock: Clock,
         follows_topics: bool = True,
     ) -> None:
-        """`follows_topics`: goes on with a topic that was made anew, or whose log was cut. Without it the caller
-        finds out itself what it reads."""
+        """`follows_topics`: goes on with a topic that was made anew, or whose log was cut. Without it the
+        caller finds out itself what it reads."""
         self._cluster = cluster
         self._scope = scope
         self._wakeups = wakeups

@@ -144,7 +144,7 @@ class Positions(Generic[BatchT]):
     """All assigned partitions. The order of the dictionary is the order of their turns."""
 
     def __init__(self, *, partition_bytes: int, buffer_bytes: int, names_log: bool = True) -> None:
-        """`names_log`: fetches say which log their offsets belong to. Without it the caller finds out itself."""
+        """`names_log`: fetches say which log their offsets belong to. Else the caller finds out itself."""
         self._names_log = names_log
         self._partition_bytes = partition_bytes
         self._buffer_bytes = buffer_bytes
