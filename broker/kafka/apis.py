@@ -55,11 +55,11 @@ def kafka_router(
     fetches = FetchApi(log, hints, settings, manager.clock)
     lists = OffsetsApi(log)
     clock = manager.clock
-    requests = partial(ControllerRequests, controller)
+    requests, leaders = partial(ControllerRequests, controller), Leaders(handlers.metadata, clock)
     defaults = TopicDefaults(settings, lambda: manager.live)
-    topics = TopicsApi(requests, view.outlines, Leaders(handlers.metadata, clock), defaults, access, clock)
+    topics = TopicsApi(requests, view.outlines, leaders, defaults, access, clock)
     configs = ConfigsApi(requests, view.outlines, settings, own, access, clock)
-    on_demand = TopicsOnDemand(requests, defaults, access, clock, settings)
+    on_demand = TopicsOnDemand(requests, defaults, access, clock, settings, leaders)
     cluster = ClusterApi(
         log.metadata,
         log.new_identity,

@@ -176,7 +176,12 @@ class ClusterApi:
         errors = dict(answer.errors)
         if request.auto_create:
             missing = [name for name, error in errors.items() if isinstance(error, UnknownTopicOrPartition)]
-            errors |= await self._create_missing(missing, caller)
+            created = await self._create_missing(missing, caller)
+            errors |= created
+            if any(isinstance(error, LeaderNotAvailable) for error in created.values()):
+                # kafka-ts ends at this error, and what kafka-go documents ends at UNKNOWN_TOPIC_OR_PARTITION,
+                # which Kafka answers: no error suits all clients, and the topic itself does.
+                cluster = (await self._describe(MetadataQuery(names, include_config=False), caller)).cluster
         by_name = {topic.name: topic for topic in cluster.topics}
         ids: dict[str, TopicMetadata] = {topic.topic_id: topic for topic in cluster.topics}
 

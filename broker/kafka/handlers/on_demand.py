@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline
-from strandline.broker.kafka.handlers.new_topics import TopicDefaults
+from strandline.broker.kafka.handlers.new_topics import Leaders, Made, TopicDefaults
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
@@ -46,8 +46,10 @@ class TopicsOnDemand:
         access: Access,
         clock: Clock,
         settings: BrokerSettings,
+        leaders: Leaders,
     ) -> None:
         self._access = access
+        self._leaders = leaders
         self._controller = controller
         self._defaults = defaults
         self._clock = clock
@@ -59,9 +61,10 @@ class TopicsOnDemand:
         self._logs_after = clock.monotonic()
 
     async def create(self, missing: Iterable[str], caller: Caller) -> Mapping[str, StrandlineError]:
-        """Has topics created for a caller, with the defaults of this broker. Returns what to say of each: it
-        has no leader yet, or the reason why it is not created. Of many names the first thousand are created,
-        if the minute has as many left; the others are when the client asks again."""
+        """Has topics created for a caller, with the defaults of this broker, and waits a moment until they are
+        led. Returns what to say of each that cannot be described then: that it has no leader yet, or why it is
+        not created. Of many names the first thousand are created, if the minute has as many left; the others
+        are when the client asks again."""
         wanted = dict.fromkeys(missing)
         answers: dict[str, StrandlineError] = {}
         for name in wanted:
@@ -103,6 +106,12 @@ class TopicsOnDemand:
             new = [NewTopic(name, *size) for name in names]
             deadline = Deadline(self._clock, WAIT_MS)
             results = await self._controller(caller).create(new, deadline, by_default=names)
+            made = {
+                result.topic: Made(result.topic_id, topic.partitions)
+                for topic, result in results
+                if result.error is None
+            }
+            await self._leaders.wait(made, deadline)
         finally:
             for name in names:
                 del self._in_progress[name]

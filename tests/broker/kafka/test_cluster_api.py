@@ -69,6 +69,8 @@ class Known:
         self.cluster = cluster
         self.asked: list[Sequence[str] | None] = []
         self.created: list[str] = []
+        self.creates: TopicMetadata | None = None
+        """The topic that each creation makes; None: it takes long."""
         self.suspected: list[BrokerId] = []
 
     async def describe(self, query: MetadataQuery, caller: Caller) -> MetadataAnswer:
@@ -87,6 +89,8 @@ class Known:
     async def create_missing(self, missing: Iterable[str], caller: Caller) -> Mapping[str, StrandlineError]:
         names = list(missing)
         self.created += names
+        if self.creates is not None and self.cluster is not None:
+            self.cluster = replace(self.cluster, topics=(*self.cluster.topics, self.creates))
         return {name: LeaderNotAvailable("is being created") for name in names}
 
     async def groups(self, keys: Iterable[str], caller: Caller) -> list[Endpoint | StrandlineError]:
@@ -153,7 +157,7 @@ async def test_topics_are_asked_for_by_name_and_none_means_all() -> None:
     known = Known(CLUSTER)
     await known.api.metadata(ALL, call())
     await known.api.metadata(MetadataRequest(()), call())
-    await known.api.metadata(MetadataRequest((TopicWanted("a"), TopicWanted("b"))), call())
+    await known.api.metadata(MetadataRequest((TopicWanted("a"), TopicWanted("b")), auto_create=False), call())
     await known.api.metadata(MetadataRequest((TopicWanted(None, "a" * 32),)), call())
     assert known.asked == [[], None, ["a", "b"], []]
 
@@ -168,6 +172,18 @@ async def test_an_unknown_topic_is_created_if_the_client_allows_it(auto_create: 
     assert known.created == (["new"] if auto_create else [])
     new = NOT_AVAILABLE if auto_create else UNKNOWN_TOPIC
     assert [each.error for each in found.topics] == [0, new, INVALID_TOPIC]
+
+
+async def test_a_topic_that_was_just_created_is_in_the_answer() -> None:
+    """No error about it would do: kafka-ts ends at LEADER_NOT_AVAILABLE, and the loop of kafka-go's page at
+    UNKNOWN_TOPIC_OR_PARTITION."""
+    known = Known(CLUSTER)
+    known.creates = replace(TIDES, name="new", topic_id=TopicId("b" * 32))
+    found = await known.api.metadata(MetadataRequest((TopicWanted("tides"), TopicWanted("new"))), call())
+    assert [(each.name, each.error, len(each.partitions)) for each in found.topics] == [
+        ("tides", 0, len(LEADERS)), ("new", 0, len(LEADERS)),
+    ]  # fmt: skip
+    assert known.created == ["new"]
 
 
 async def test_the_cluster_is_described_as_in_metadata_without_a_look_at_topics() -> None:

@@ -9,14 +9,26 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from strandline.broker.kafka.handlers.controller import ControllerRequests
-from strandline.broker.kafka.handlers.new_topics import TopicDefaults
-from strandline.broker.kafka.handlers.on_demand import FAILURES_LOGGED_EVERY_S, MINUTE_S, TopicsOnDemand
+from strandline.broker.kafka.handlers.new_topics import LOOK_S, Leaders, TopicDefaults
+from strandline.broker.kafka.handlers.on_demand import (
+    FAILURES_LOGGED_EVERY_S,
+    MINUTE_S,
+    WAIT_MS,
+    TopicsOnDemand,
+)
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.errors import InvalidPartitions, OutcomeUnknown, StrandlineError, TopicAlreadyExists
-from strandline.ids import OFFSETS_TOPIC, BrokerEpoch, BrokerId
+from strandline.ids import NO_BROKER, OFFSETS_TOPIC, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
 from strandline.ports import Clock
 from strandline.vocabulary.admin import NewTopic, TopicResult
-from strandline.vocabulary.metadata import Endpoint, Registration
+from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
+from strandline.vocabulary.metadata import (
+    ClusterMetadata,
+    Endpoint,
+    PartitionMetadata,
+    Registration,
+    TopicMetadata,
+)
 from tests.broker.support.access import CALLER, OPEN
 from tests.broker.support.replicas import CLOCK, settings
 from tests.strandline.client.network import FastClock
@@ -36,6 +48,8 @@ class Controller(ControllerRequests):
         self.refuses: dict[str, StrandlineError] = {}
         self.free = asyncio.Event()
         self.free.set()
+        self.looks = 0
+        self.led_at_look = 1
 
     async def create(
         self, topics: Sequence[NewTopic], *_: Any, **__: Any
@@ -46,7 +60,19 @@ class Controller(ControllerRequests):
 
     def on_demand(self, clock: Clock = CLOCK, **given: Any) -> TopicsOnDemand:
         brokers = settings(**given)
-        return TopicsOnDemand(lambda _: self, TopicDefaults(brokers, lambda: LIVE), OPEN, clock, brokers)
+        defaults = TopicDefaults(brokers, lambda: LIVE)
+        return TopicsOnDemand(lambda _: self, defaults, OPEN, clock, brokers, Leaders(self.describe, clock))
+
+    async def describe(self, query: MetadataQuery) -> MetadataAnswer:
+        """Each topic that was asked for has a leader from some look on."""
+        self.looks += 1
+        leader = BrokerId(1) if self.looks >= self.led_at_look else NO_BROKER
+        topics = []
+        for name in query.topics or ():
+            size = next(each.partitions for asked in self.asked for each in asked if each.name == name)
+            led = [PartitionMetadata(number, leader, LeaderEpoch(1), (), ()) for number in range(size)]
+            topics.append(TopicMetadata(name, TopicId("id"), tuple(led), {}))
+        return MetadataAnswer(ClusterMetadata("c", (), None, tuple(topics)), {})
 
 
 async def codes(on_demand: TopicsOnDemand, *names: str) -> dict[str, int]:
@@ -59,6 +85,22 @@ async def test_a_new_topic_has_the_size_of_the_settings() -> None:
     assert await codes(controller.on_demand(num_partitions=7), "new") == {"new": NOT_LED}
     await codes(controller.on_demand(default_replication_factor=1), "new")
     assert controller.asked == [[NewTopic("new", 7, 2)], [NewTopic("new", 1, 1)]]
+
+
+async def test_a_creation_is_over_once_the_topic_has_leaders() -> None:
+    """Not all clients ask again for a topic that has none: whichever error says so, some end at it."""
+    controller = Controller()
+    controller.led_at_look = 3
+    await codes(controller.on_demand(FastClock(), num_partitions=2), "new")
+    assert controller.looks == 3
+
+
+async def test_a_request_does_not_wait_for_leaders_without_end() -> None:
+    controller, clock = Controller(), FastClock()
+    controller.led_at_look = 1_000_000
+    began = clock.now
+    assert await codes(controller.on_demand(clock), "new") == {"new": NOT_LED}
+    assert clock.now - began <= WAIT_MS / 1000 + LOOK_S
 
 
 async def test_a_refusal_is_the_answer_unless_another_try_may_help() -> None:
