@@ -61,10 +61,10 @@ class TopicsOnDemand:
         self._logs_after = clock.monotonic()
 
     async def create(self, missing: Iterable[str], caller: Caller) -> Mapping[str, StrandlineError]:
-        """Has topics created for a caller, with the defaults of this broker, and waits a moment until they are
-        led. Returns what to say of each that cannot be described then: that it has no leader yet, or why it is
-        not created. Of many names the first thousand are created, if the minute has as many left; the others
-        are when the client asks again."""
+        """Has topics created for a caller, with the defaults of this broker, and waits a moment until they
+        are led. Returns what to say of each that cannot be described then: that it has no leader yet, or why
+        it is not created. Of many names the first thousand are created, if the minute has as many left; the
+        others are when the client asks again."""
         wanted = dict.fromkeys(missing)
         answers: dict[str, StrandlineError] = {}
         for name in wanted:
