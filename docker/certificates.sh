@@ -4,8 +4,8 @@
 # stays in a folder of its own. Each member has a folder with its files, for the user of the image.
 set -eu
 umask 077
-home=${STRANDLINE_FILES:-/var/lib/strandline}
-owner=${STRANDLINE_OWNER:-10001:10001}
+home=${FILES_HOME:-/var/lib/strandline}
+owner=${FILES_OWNER:-10001:10001}
 cd "$home/authority"
 
 [ -e ca.pem ] || strandline security ca create .

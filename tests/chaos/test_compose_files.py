@@ -89,8 +89,8 @@ def test_the_script_gives_each_member_its_own_files_and_renews_them(tmp_path: Pa
         (tmp_path / folder).mkdir(parents=True)
     environment = {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        "STRANDLINE_FILES": str(tmp_path),
-        "STRANDLINE_OWNER": f"{os.getuid()}:{os.getgid()}",
+        "FILES_HOME": str(tmp_path),
+        "FILES_OWNER": f"{os.getuid()}:{os.getgid()}",
     }
     before: dict[str, bytes] = {}
     for _ in range(2):
