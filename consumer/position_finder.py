@@ -129,12 +129,7 @@ class PositionFinder:
 
     def _found(self, search: FindPosition, listed: ListedOffset) -> None:
         name = search.name
-        settings = self._settings
-        if (
-            search.reset is Reset.POLICY
-            and settings.offset_reset == "none"
-            and settings.offset_reset_timestamp_ms is None
-        ):
+        if search.reset is Reset.POLICY and self._settings.never_resets:
             reason = f"{name} has no position" if search.error is None else search.error.message
             message = (
                 f"{reason}; it has offsets {listed.log_start_offset} to {listed.high_watermark}, "

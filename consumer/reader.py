@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from strandline.client import arguments
 from strandline.client.backoff import backoff_s
@@ -36,7 +36,6 @@ from strandline.errors import (
     InvalidRequest,
     OffsetOutOfRange,
     StrandlineError,
-    UndecodableBatch,
     UnknownTopicOrPartition,
 )
 from strandline.ids import NO_BROKER, TopicPartition
@@ -86,8 +85,6 @@ class Reader:
         )
         self.subscribed = False
         """True while a group assigns the partitions."""
-        self.on_made_anew: Callable[[TopicPartition], None] = lambda name: None
-        """Called when the topic of a partition that is read was made anew."""
         self._fetchers: dict[int, Fetcher] = {}
 
     def start(self) -> None:
@@ -157,7 +154,7 @@ class Reader:
         """Forget these positions and search for others."""
         self.carry_out([effect for name in names for effect in self.positions.unknown(name, reset)])
 
-    def block(self, name: TopicPartition, error: UndecodableBatch) -> None:
+    def block(self, name: TopicPartition, error: StrandlineError) -> None:
         """The next batch cannot be delivered: the partition stays at it until its position is moved."""
         self.positions.block(name)
         self._wakeups.note(name, error)
@@ -191,7 +188,6 @@ class Reader:
                         "%s was made anew: topic id %s instead of %s; it is read from its first record",
                         name, now, before,
                     )  # fmt: skip
-                    self.on_made_anew(name)
                 case Cut():
                     self._was_cut(effect)
         if searches:
@@ -206,10 +202,8 @@ class Reader:
             f"an election with a loss; it goes on at {cut.first}, behind epoch {cut.epoch}"
         )
         logger.warning("%s", what)
-        policy = self._settings
-        if policy.offset_reset == "none" and policy.offset_reset_timestamp_ms is None:
-            self.positions.block(cut.name)
-            self._wakeups.note(cut.name, OffsetOutOfRange(f"{what}, and offset_reset is none: seek"))
+        if self._settings.never_resets:
+            self.block(cut.name, OffsetOutOfRange(f"{what}, and offset_reset is none: seek"))
 
     def _arrived(self, name: TopicPartition, offset: int, records: bytes) -> None:
         batches, damaged = batches_of(name, offset, records)

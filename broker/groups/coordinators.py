@@ -112,7 +112,7 @@ class Coordinators:
         mark, doubtful = partition.mark, sorted(partition.topics(without=ids))
         looked_at = doubtful[:TOPICS_LOOKED_AT_MAX]
         now = await self._topics_now([TopicPartition(topic, 0) for topic in looked_at])
-        seen = {topic: now.ids.get(topic) for topic in looked_at if topic in now.looked}
+        seen = {topic: now.id_of(topic) for topic in looked_at if topic in now.looked}
         partition.follow_topics(SeenTopics(mark, ids=seen))
         if len(seen) == len(doubtful):
             partition.followed = ids

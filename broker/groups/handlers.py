@@ -42,7 +42,6 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ids import (
-    NO_TOPIC_ID,
     OFFSETS_TOPIC,
     BrokerId,
     PartitionId,
@@ -81,7 +80,7 @@ from strandline.vocabulary.groups import (
     ReportTasks,
     SyncGroup,
 )
-from strandline.vocabulary.log_position import same_topic
+from strandline.vocabulary.log_position import is_foreign
 from strandline.vocabulary.metadata import Endpoint, PartitionMetadata, Registration, TopicMetadata
 
 _UUID_LENGTH: Final = 36
@@ -264,11 +263,10 @@ class GroupHandlers:
         for refusal in self.refusals(caller, DESCRIBE_TOPIC, request.partitions or ()).values():
             raise refusal
         answer = await self._of_present_topics(await self._ask(request))
-        if request.partitions is None:
-            answer = {name: offset for name, offset in answer.items() if offset is not None}
-        if request.partitions is None and (refused := self.refusals(caller, DESCRIBE_TOPIC, answer)):
-            return {name: offset for name, offset in answer.items() if name not in refused}
-        return answer
+        if request.partitions is not None:
+            return answer
+        refused = self.refusals(caller, DESCRIBE_TOPIC, answer)
+        return {name: each for name, each in answer.items() if each is not None and name not in refused}
 
     async def _present(self, names: Collection[TopicPartition]) -> tuple[Set[TopicPartition], PresentTopics]:
         """The partitions that do not exist, and the topics as they are; nothing is known of too many: the
@@ -289,13 +287,8 @@ class GroupHandlers:
         if not known:
             return found
         now = await self._view.topics_now(known)
-        ids = now.ids
         return {
-            name: None
-            if each is not None
-            and each.topic_id
-            and (now.has_no(name.topic) or not same_topic(each.topic_id, ids.get(name.topic, NO_TOPIC_ID)))
-            else each
+            name: None if each is not None and is_foreign(each.topic_id, now.id_of(name.topic)) else each
             for name, each in found.items()
         }
 

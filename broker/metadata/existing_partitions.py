@@ -60,6 +60,10 @@ class TopicsNow:
         """True if no topic has this name."""
         return topic in self.looked and topic not in self.found
 
+    def id_of(self, topic: str) -> TopicId | None:
+        """The topic's id; None if no topic has the name, NO_TOPIC_ID if that is not known."""
+        return None if self.has_no(topic) else self.found.get(topic, _NOT_FOUND).topic_id
+
     def missing(self, names: Iterable[TopicPartition]) -> Set[TopicPartition]:
         """Those of these partitions that do not exist."""
         return {

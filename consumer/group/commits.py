@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from strandline.adapters.codecs.groups import OFFSET_COMMIT
 from strandline.client.coordinator import Coordinator, no_answer
@@ -43,6 +43,9 @@ from strandline.vocabulary.groups import (
 )
 
 logger = logging.getLogger(__name__)
+
+GONE: Final = (UnknownTopicOrPartition, UnknownTopicId)
+"""The partition does not exist, or its topic is another one by now: no later try helps."""
 
 OffsetLike = int | tuple[int, str] | CommittedOffset
 """An offset as users pass it, with or without metadata."""
@@ -245,9 +248,7 @@ class Commits:
                 last = error
                 # An error for an identity that has changed, or is about to, does not count.
                 outdated = identity is not None and self._outdated(identity, error)
-                final = isinstance(
-                    error, UnknownTopicOrPartition | UnknownTopicId
-                )  # the coordinator has looked before
+                final = isinstance(error, GONE)  # the coordinator has looked before
                 if final or not (outdated or error.retriable) or tries.over:
                     raise
                 if any(map(self._still_assigned, left)):
@@ -308,7 +309,7 @@ class Commits:
                 else:
                     self._newest[state.name] = number
                 del left[state]
-            elif automatic and isinstance(error, UnknownTopicOrPartition | UnknownTopicId):
+            elif automatic and isinstance(error, GONE):
                 del left[state]
             else:
                 errors.append(error)

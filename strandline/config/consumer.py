@@ -55,6 +55,11 @@ class ConsumerSettings(ClientSettings):
     topics_refresh_ms: int = Field(default=5_000, ge=1)
     """How often the leader of a group checks for new or deleted partitions and topics."""
 
+    @property
+    def never_resets(self) -> bool:
+        """True if a position that is not valid is an error."""
+        return self.offset_reset == "none" and self.offset_reset_timestamp_ms is None
+
     @field_validator("heartbeat_interval_ms")
     @classmethod
     def _within_a_session(cls, interval_ms: int, info: ValidationInfo) -> int:

@@ -185,11 +185,6 @@ class ListedEpochEnd:
     topic_id: TopicId = NO_TOPIC_ID
     """Of the log in which the epoch was looked for."""
 
-    @property
-    def end(self) -> EpochEnd:
-        """What `compare` needs for a position in this epoch."""
-        return EpochEnd(self.epoch, self.end_offset)
-
 
 @dataclass(frozen=True, slots=True)
 class DeletedRecords:

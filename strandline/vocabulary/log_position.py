@@ -52,6 +52,11 @@ def same_topic(kept: TopicId, present: TopicId) -> bool:
     return kept == present or not kept or not present
 
 
+def is_foreign(kept: TopicId, present: TopicId | None) -> bool:
+    """True if what is kept is not of the topic that has its name now; None: no topic has it."""
+    return bool(kept) if present is None else not same_topic(kept, present)
+
+
 def compare(kept: LogPosition, present: TopicId, end: EpochEnd) -> Match:
     """Whether a position belongs to the log with the id `present`, in which the largest epoch not above the
     position's ends at `end` (KIP-320). What is not known is not compared."""

@@ -12,19 +12,15 @@ from collections.abc import Mapping
 from typing import Generic
 
 from strandline.broker.core.groups.effects import EventKind, Token
-from strandline.broker.core.groups.state.group import Barrier, Group, next_generation
+from strandline.broker.core.groups.state.group import Barrier, Group, Leaves, next_generation
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.broker.core.groups.turn import Turn, unwritten
 from strandline.errors import InvalidRequest, StrandlineError, UnknownMemberId
-from strandline.vocabulary.groups import LeftMember
 
 PREPARING = GroupState.PREPARING_REBALANCE
 COMPLETING = GroupState.COMPLETING_REBALANCE
-
-Leaves = list[tuple[Token, tuple[LeftMember, ...]]]
-"""Calls with their answers."""
 
 
 class Rebalance(Generic[Token]):

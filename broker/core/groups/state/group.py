@@ -37,6 +37,9 @@ from strandline.ids import TopicPartition
 from strandline.security.principal import Principal
 from strandline.vocabulary.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup, LeftMember
 
+Leaves = list[tuple[Token, tuple[LeftMember, ...]]]
+"""Calls of members that leave, with their answers."""
+
 
 def next_generation(generation: int) -> int:
     """The generation after this one: the last number is followed by 1, as in Kafka."""
@@ -107,9 +110,7 @@ class Group(Generic[Token]):
         self.barrier: Barrier | None = None  # only in PreparingRebalance
         self.start_write: int | None = None  # the write of the last generation's start, while in flight
         self.assign_write: int | None = None  # the write of this generation's assignment, while in flight
-        self.leaves: list[
-            tuple[Token, tuple[LeftMember, ...]]
-        ] = []  # calls whose members have left, and that the log does not know of yet, with their answers
+        self.leaves: Leaves[Token] = []  # of members that the log does not know to have left yet
         self.leave_write: int | None = None  # the write that says so of earlier ones, while in flight
         self.recovered = False  # its generation began elsewhere and has no assignment yet
         self.announced = False  # the start of this generation was published, its end was not

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from strandline.broker.core.groups.state_bytes import OFFSET_BYTES, StateBytes
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.vocabulary.groups import CommittedOffset
-from strandline.vocabulary.log_position import same_topic
+from strandline.vocabulary.log_position import is_foreign
 
 FROM_THE_LOG: Final = -1
 """The write of an offset that was loaded: it precedes any other."""
@@ -31,10 +31,7 @@ class SeenTopics(NamedTuple):
 
     def exclude(self, topic: str, kept: TopicId) -> bool:
         """True if an offset that was read in `kept` is not of the topic which has the name."""
-        if topic in self.gone:
-            return True
-        present = self.ids.get(topic, NO_TOPIC_ID)
-        return bool(kept) if present is None else not same_topic(kept, present)
+        return topic in self.gone or is_foreign(kept, self.ids.get(topic, NO_TOPIC_ID))
 
 
 class _Committed(NamedTuple):
