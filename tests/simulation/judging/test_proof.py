@@ -45,6 +45,7 @@ def test_as_many_mutations_are_found_as_the_pages_say_and_some_of_each_family() 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # up to SEEDS_MAX seeds, on a machine of unknown load
 @pytest.mark.parametrize("mutation", _quick_to_find(), ids=lambda each: f"{each.row}: {each.name}")
 def test_a_seed_finds_a_mutation_of_each_family(mutation: Mutation) -> None:
     """And that seed is well without the mutation."""
