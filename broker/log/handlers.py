@@ -34,7 +34,7 @@ from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, TopicPartition
+from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, NO_TOPIC_ID, TopicPartition
 from strandline.ports import Clock
 from strandline.records.header import iterate
 from strandline.security.principal import Principal
@@ -348,7 +348,7 @@ class Handlers:
             leader_epoch=replica.leader_epoch,
             records=records,
             standing_watermark=-1 if core.knows_watermark or core.enough_in_sync else watermark,
-            topic_id=replica.key.topic_id,
+            topic_id=NO_TOPIC_ID if wanted.topic_id else replica.key.topic_id,
             diverging=diverging,
         )
 

@@ -282,6 +282,7 @@ class FetchedPartition(_message.Message):
     records: _builtins.bytes
     """whole batches; the first may begin before fetch_offset"""
     topic_id: _builtins.str
+    """of the log that was read, if the request did not name it"""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property

@@ -115,7 +115,7 @@ class Fetched(NamedTuple):
     leader_epoch: int = -1
     standing_watermark: int = -1
     topic_id: TopicId = NO_TOPIC_ID
-    """Of the log that was read."""
+    """Of the log that was read, if the request did not name it."""
     diverging: EpochEnd | None = None
     """The log has lost the record before the position (`Match.CUT`). Nothing was read: the position is to go
     to this end, and no further than it was."""

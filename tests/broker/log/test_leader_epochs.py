@@ -20,7 +20,7 @@ from strandline.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from strandline.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from strandline.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from strandline.vocabulary.log import (
     EARLIEST,
     EpochQuery,
@@ -146,7 +146,16 @@ async def test_a_position_after_a_record_of_the_log_is_read(
     seat.commit(6)
     found = await fetched(handlers, offset, last_epoch)
     assert found.error is None and found.diverging is None
-    assert found.records and found.topic_id == KEY.topic_id
+    assert found.records
+
+
+@pytest.mark.parametrize(("asked", "told"), [(KEY.topic_id, NO_TOPIC_ID), (NO_TOPIC_ID, KEY.topic_id)])
+async def test_a_reader_that_does_not_name_the_topics_id_learns_it(
+    seat: Seat, handlers: Handlers, asked: TopicId, told: TopicId
+) -> None:
+    """One that names it is refused by another topic, so it need not be told again with each answer."""
+    seat.commit(6)
+    assert (await fetched(handlers, 0, -1, asked)).topic_id == told
 
 
 @pytest.mark.parametrize(
