@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from strandline.config.limits import MIB
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import CorruptMessage, StrandlineError
 from strandline.ids import TopicPartition
@@ -29,8 +30,11 @@ from strandline.records.header import LENGTH_PREFIX_BYTES
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 
-BYTES_MAX: Final = 2**31 - 1
-"""The most bytes of records in one Arrow batch: its positions have 32 bits."""
+RUN_BYTES_MAX: Final = 16 * MIB
+"""The decompressed bytes of records in one Arrow batch, without those of its last batch of the log: two
+kilobytes of zstd may have 64 MiB."""
+_BUFFER_BYTES_MAX: Final = 2**31 - 1
+"""The largest buffer that Arrow's positions of 32 bits reach."""
 
 _TIMESTAMP: Final = pa.timestamp("us", "UTC")
 _HEADERS: Final = pa.list_(
@@ -64,28 +68,46 @@ def arrow_schema(*, include_headers: bool) -> pa.Schema:
     return _SCHEMA_WITH_HEADERS if include_headers else _SCHEMA
 
 
-def record_batch(
-    batches: Iterable[FetchedBatch], *, include_headers: bool = False, stop: int | None = None
-) -> pa.RecordBatch:
-    """The wanted records of all these batches, in order, as one Arrow batch of the source's columns.
+def record_batches(
+    batches: Iterable[FetchedBatch],
+    *,
+    include_headers: bool = False,
+    stop: int | None = None,
+    bytes_max: int = RUN_BYTES_MAX,
+) -> Iterator[pa.RecordBatch]:
+    """The wanted records of all these batches, in order, in Arrow batches of the source's columns.
 
     Wanted are the records of each batch from its `from_offset` on, and below `stop`, if that is given.
     `headers` are null for a record without any; a timestamp that does not fit 64 bits as microseconds is
-    null. Raises UndecodableBatch, and ValueError if the decompressed records exceed BYTES_MAX bytes.
+    null. A batch is decompressed only after the Arrow batches before it were taken, and each of these ends
+    with the batch that reaches `bytes_max` decompressed bytes. Raises UndecodableBatch.
     """
-    bodies = [body for body in map(_opened, batches) if body.batch.header.record_count or body.size]
-    if (size := sum(body.size for body in bodies)) > BYTES_MAX:
-        raise ValueError(f"{size} bytes of records do not fit one Arrow batch, which holds {BYTES_MAX}")
     schema = arrow_schema(include_headers=include_headers)
-    parts = [
-        part[: len(schema)]
-        for name, group in groupby(bodies, key=lambda body: body.batch.name)
-        for part in _parts(name, list(group), stop)
-    ]
-    if len(parts) != 1:
-        empty = [pa.array([], field.type) for field in schema]
-        parts = [[pa.concat_arrays(pieces) for pieces in zip(empty, *parts, strict=True)]]
-    return pa.RecordBatch.from_arrays(parts[0], schema=schema)
+    for bodies in _runs(batches, bytes_max):
+        parts = [
+            part[: len(schema)]
+            for name, group in groupby(bodies, key=lambda body: body.batch.name)
+            for part in _parts(name, list(group), stop)
+        ]
+        columns = parts[0] if len(parts) == 1 else [pa.concat_arrays(col) for col in zip(*parts, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _runs(batches: Iterable[FetchedBatch], bytes_max: int) -> Iterator[list[_Body]]:
+    """The batches that have records, opened, some at a time. Raises UndecodableBatch."""
+    run: list[_Body] = []
+    size = 0
+    for batch in batches:
+        body = _opened(batch)
+        if batch.header.record_count or body.size:
+            run.append(body)
+            size += body.size
+        del body  # not to be held while the next one is opened
+        if size >= bytes_max:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
 
 
 class _Body(NamedTuple):
@@ -218,7 +240,7 @@ class _SideBySide:
     def of(cls, bodies: Sequence[_Body]) -> _SideBySide:
         """Batches that are consecutive in one buffer are read in place, others are copied together."""
         first = bodies[0].buffer
-        if len(first) <= BYTES_MAX and all(
+        if len(first) <= _BUFFER_BYTES_MAX and all(
             before.buffer is after.buffer and before.end <= after.begin for before, after in pairwise(bodies)
         ):
             return cls(bodies, first, [body.begin for body in bodies])

@@ -6,7 +6,7 @@ A Python worker is reused for several tasks, and so are its clients: a task that
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strandline.config.limits import KIB, MIB
-from strandline.consumer.records import FetchedBatch
-from strandline.pipeline.columns.arrow import record_batch
+from strandline.pipeline.columns.arrow import record_batches as arrow_batches
 from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.core.options import INT64_MAX
 from strandline.pipeline.core.pruning import EVERYTHING, Interval
@@ -55,7 +54,7 @@ def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
         bytes_max = FIRST_BYTES
         while chunk := call(reader.next(bytes_max)):
             size = 0
-            for found in _converted(chunk, wanted, scan):
+            for found in arrow_batches(chunk, include_headers=scan.include_headers, stop=wanted.end):
                 size += found.nbytes
                 if scan.times_us != EVERYTHING:
                     found = _within(found, scan.times_us)
@@ -65,23 +64,6 @@ def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
         sound = True
     finally:
         call(_give_back(scan.connection, reader, sound=sound))
-
-
-def _converted(chunk: Sequence[FetchedBatch], wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
-    """One Arrow batch, or several if it would be too large.
-
-    Raises UndecodableBatch.
-    """
-    try:
-        whole = record_batch(chunk, include_headers=scan.include_headers, stop=wanted.end)
-    except ValueError:  # together they exceed an Arrow batch
-        if len(chunk) == 1:
-            raise
-        half = len(chunk) // 2
-        yield from _converted(chunk[:half], wanted, scan)
-        yield from _converted(chunk[half:], wanted, scan)
-    else:
-        yield whole
 
 
 def _within(found: pa.RecordBatch, times_us: Interval) -> pa.RecordBatch:

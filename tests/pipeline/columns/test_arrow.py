@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from strandline.config.limits import KIB, MIB
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import CorruptMessage, StrandlineError, UndecodableBatch
 from strandline.ids import TopicPartition
-from strandline.pipeline.columns.arrow import BYTES_MAX, arrow_schema, record_batch
+from strandline.pipeline.columns.arrow import RUN_BYTES_MAX, arrow_schema, record_batches
 from strandline.pipeline.source import columns
 from strandline.records import BatchHeader, Codec, encode_batch, encode_values, keep_records, split
 from strandline.records.compression import compress
@@ -41,6 +43,22 @@ def rows_of(batches: Sequence[FetchedBatch], stop: int | None) -> list[tuple[Any
                 whole = [{"key": name, "value": of_it} for name, of_it in headers] or None
                 rows.append((key, value, *batch.name, offset, micros, appended, whole))
     return rows
+
+
+def record_batch(
+    batches: Sequence[FetchedBatch], *, include_headers: bool = False, stop: int | None = None
+) -> pa.RecordBatch:
+    """All of them in one. Checks that they are the same one by one."""
+    schema = arrow_schema(include_headers=include_headers)
+
+    def read(bytes_max: int) -> pa.Table:
+        made = record_batches(batches, include_headers=include_headers, stop=stop, bytes_max=bytes_max)
+        return pa.Table.from_batches(list(made), schema).combine_chunks()
+
+    whole = read(RUN_BYTES_MAX)
+    assert whole.equals(read(1))
+    made = whole.to_batches()
+    return made[0] if made else pa.RecordBatch.from_pylist([], schema)
 
 
 def rows_in(table: pa.RecordBatch) -> list[tuple[Any, ...]]:
@@ -234,13 +252,10 @@ def test_a_batch_that_only_looks_like_the_one_before_is_read_for_itself() -> Non
         record_batch(fetched(alike + bytes(lying)))
 
 
-def test_nothing_is_an_empty_batch_of_the_same_columns() -> None:
+def test_batches_without_records_are_left_out() -> None:
     emptied = BatchHeader(0, 5, 49, 0, 2, 0, 0, 9, -1, -1, -1, -1, -1, 0)
-    for batches in ([], [FetchedBatch(NAME, emptied, bytes(HEADER_BYTES), 0)]):
-        for include_headers in (False, True):
-            made = record_batch(batches, include_headers=include_headers)
-            assert made.schema.equals(arrow_schema(include_headers=include_headers))
-            assert made.num_rows == 0
+    assert list(record_batches([])) == []
+    assert list(record_batches([FetchedBatch(NAME, emptied, bytes(HEADER_BYTES), 0)])) == []
     assert record_batch(fetched(encode_values([b"x"] * 9, 7)), stop=0).num_rows == 0
 
 
@@ -252,8 +267,22 @@ def test_the_columns_are_those_declared_to_spark(include_headers: bool) -> None:
     assert made.equals(declared), f"{made}\n\n{declared}"
 
 
-def test_more_bytes_than_one_batch_of_arrow_holds_are_refused() -> None:
-    """Without a gigabyte: the same batch, named often enough."""
-    [batch] = fetched(encode_values([b"x" * 2**20] * 16, 7))
-    with pytest.raises(ValueError, match="do not fit one Arrow batch"):
-        record_batch([batch] * (BYTES_MAX // batch.size + 1))
+def test_batches_that_decompress_to_much_are_opened_a_few_at_a_time() -> None:
+    """Sixty batches of 2 KB with 60 MiB of zeros each took gigabytes; these have 4 MiB each."""
+    size = 4 * MIB
+    [batch] = fetched(encode_values([bytes(size)], 7, codec=Codec.ZSTD))
+    assert batch.size < KIB
+    tracemalloc.start()
+    try:
+        before = pa.total_allocated_bytes()
+        rows = 0
+        for made in record_batches([batch] * 40):
+            assert made.nbytes <= RUN_BYTES_MAX + size
+            assert pa.total_allocated_bytes() - before <= 2 * (RUN_BYTES_MAX + size)
+            rows += made.num_rows
+            del made
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert rows == 40
+    assert peak <= 3 * (RUN_BYTES_MAX + size), "the run, its copy, and what it was decompressed into"
