@@ -1,26 +1,30 @@
 """Offsets of partitions as JSON, in users' options and in Spark's checkpoints.
 
 Both have Kafka's format, `{"orders": {"0": 12, "1": 7}}`. Spark compares the offsets of a stream as text, so
-they are always in the same order: topics by name, partitions by number. A stream's offsets have two more
-keys, which no topic name can equal:
+they are always in the same order: topics by name, partitions by number. A stream's offsets have more keys,
+which no topic name can equal and any of which may be missing:
 
 * `@ids`: the topics' ids. A topic that was deleted and created again under its name is another one, and
 offsets of the old one do not apply to it.
-* `@since`: in the end of a stream's first batch, the begin of that batch. It is stored nowhere else: a query
-that is killed in its first batch would compute its start again, and `latest` would have moved by then.
+* `@epochs`: the leader epoch of the record before each offset. A log that has lost that record is not the one
+that was read.
+* `@since`: in the end of a batch that does not begin where the one before ended, its begin. It is stored
+nowhere else: a query that is killed in its first batch would compute its start again, and `latest` would have
+moved by then.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Self
 
-from strandline.ids import TopicPartition
+from strandline.ids import NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.pipeline.core.numbers import decimal
 from strandline.pipeline.errors import InvalidOption
+from strandline.vocabulary.log_position import LogPosition
 from strandline.vocabulary.topics import is_topic_name
 
 LATEST: Final = -1
@@ -29,6 +33,7 @@ EARLIEST: Final = -2
 """Instead of an offset: the start of the log."""
 
 IDS: Final = "@ids"
+EPOCHS: Final = "@epochs"
 SINCE: Final = "@since"
 
 Offsets = Mapping[TopicPartition, int]
@@ -127,11 +132,26 @@ def listed(names: Iterable[TopicPartition], *, most: int = 10) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """The position of a stream. `offsets` are those to read next; `ids` are of their topics."""
+    """The position of a stream. `offsets` are those to read next; `ids` are of their topics, `epochs` of the
+    records before them, as far as they are known."""
 
     offsets: Offsets
     ids: Mapping[str, str] = field(default_factory=dict)
     since: Offsets | None = None
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def topic_id(self, topic: str) -> TopicId:
+        return TopicId(self.ids.get(topic, NO_TOPIC_ID))
+
+    def at(self, name: TopicPartition) -> LogPosition:
+        """The position in one partition. Raises KeyError."""
+        return LogPosition(self.offsets[name], self.topic_id(name.topic), self.epochs.get(name, NO_EPOCH))
+
+    def moved(self, to: Mapping[TopicPartition, LogPosition]) -> Self:
+        """With other positions in some partitions of the same topics."""
+        offsets = {name: position.offset for name, position in to.items()}
+        epochs = {name: position.leader_epoch for name, position in to.items()}
+        return replace(self, offsets={**self.offsets, **offsets}, epochs={**self.epochs, **epochs})
 
     def as_json(self) -> dict[str, Any]:
         written: dict[str, Any] = dict(as_json(self.offsets))
@@ -139,6 +159,11 @@ class StreamOffset:
         ids = {topic: self.ids[topic] for topic in sorted(topics) if topic in self.ids}
         if ids:
             written[IDS] = ids
+        epochs = {
+            name: epoch for name, epoch in self.epochs.items() if name in self.offsets and epoch != NO_EPOCH
+        }
+        if epochs:
+            written[EPOCHS] = as_json(epochs)
         if self.since is not None:
             written[SINCE] = as_json(self.since)
         return written
@@ -152,6 +177,7 @@ class StreamOffset:
                 _offsets({topic: by for topic, by in written.items() if not topic.startswith("@")}),
                 {str(topic): str(id_) for topic, id_ in written.get(IDS, {}).items()},
                 None if since is None else _offsets(since),
+                _offsets(written.get(EPOCHS, {})),
             )
         except (AttributeError, TypeError, ValueError) as error:
             raise InvalidOption(

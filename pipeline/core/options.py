@@ -6,6 +6,7 @@ Names and meanings are Kafka's. Every error names the option as documented, its 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -74,6 +75,23 @@ class Selection:
     partitions: tuple[TopicPartition, ...] = ()
     topics: tuple[str, ...] = ()
     pattern: str = ""
+
+    def __str__(self) -> str:
+        """The option as it was given."""
+        if self.partitions:
+            assigned: dict[str, list[int]] = {}
+            for name in self.partitions:
+                assigned.setdefault(name.topic, []).append(name.partition)
+            return f"{ASSIGN} = {json.dumps(assigned)}"
+        if self.topics:
+            return f"{SUBSCRIBE} = {','.join(self.topics)}"
+        return f"{SUBSCRIBE_PATTERN} = {self.pattern}"
+
+    def covers(self, name: TopicPartition) -> bool:
+        """Whether this partition is to be read, if it exists."""
+        if self.partitions:
+            return name in self.partitions
+        return name.topic in self.topics if self.topics else bool(self.matching([name.topic]))
 
     def matching(self, names: Iterable[str]) -> list[str]:
         """The topics that match the pattern. Internal topics match only a pattern that begins with `__`."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.pipeline.core.offsets import Offsets, StreamOffset
 from strandline.pipeline.core.ranges import DataLoss, OffsetRange, created_again, deleted, limited
+from strandline.vocabulary.log_position import is_foreign, same_topic
 
 
 def behind(begun: StreamOffset, latest: StreamOffset) -> list[TopicPartition]:
@@ -21,10 +22,11 @@ def behind(begun: StreamOffset, latest: StreamOffset) -> list[TopicPartition]:
 
 def starts_in(begun: StreamOffset, ids: Mapping[str, str]) -> dict[TopicPartition, int]:
     """The starts of a batch in the topics with these ids; a missing partition begins at 0."""
+    present = {topic: TopicId(topic_id) for topic, topic_id in ids.items()}
     return {
         name: offset
         for name, offset in begun.offsets.items()
-        if begun.ids.get(name.topic, ids.get(name.topic)) == ids.get(name.topic)
+        if not is_foreign(begun.topic_id(name.topic), present.get(name.topic))
     }
 
 
@@ -49,8 +51,8 @@ def advance(
 ) -> StreamOffset:
     """The end of the batch that begins at `begun`: `latest`, or at most `most` offsets later.
 
-    Offsets that the logs no longer have do not count: a batch skips them, however many they are. The `first`
-    batch of a stream contains its begin.
+    Offsets that the logs no longer have do not count: a batch skips them, however many they are. `first`: the
+    batch does not begin where one ended that the checkpoint has, so it contains its begin.
     """
     starts = starts_in(begun, latest.ids)
     there = to_read(begun, latest, log_starts)
@@ -84,9 +86,9 @@ def step(begun: StreamOffset, ended: StreamOffset) -> Step:
     losses = [deleted(name, at) for name, at in sorted(begun.offsets.items()) if name not in ended.offsets]
     ranges = []
     for name in sorted(ended.offsets):
-        start, topic_id = begun.offsets.get(name, 0), ended.ids.get(name.topic, "")
-        before = begun.ids.get(name.topic, topic_id)
-        if before != topic_id:
+        start, topic_id = begun.offsets.get(name, 0), ended.topic_id(name.topic)
+        before = begun.topic_id(name.topic)
+        if not same_topic(before, topic_id):
             if name in begun.offsets:
                 losses.append(created_again(name, start, before, topic_id))
             start = 0
@@ -97,4 +99,4 @@ def step(begun: StreamOffset, ended: StreamOffset) -> Step:
 
 def _same(topic: str, one: StreamOffset, other: StreamOffset) -> bool:
     """Whether the topic is the same, as far as both positions know its id."""
-    return one.ids.get(topic, other.ids.get(topic)) == other.ids.get(topic, one.ids.get(topic))
+    return same_topic(one.topic_id(topic), other.topic_id(topic))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from strandline.ids import TopicPartition
+from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.pipeline.core.offsets import Offsets
 
 
@@ -52,10 +52,11 @@ class DataLoss:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The start of a log, and its high watermark."""
+    """The start of a log, its high watermark, and the epoch of its leader."""
 
     start: int
     end: int
+    leader_epoch: int = NO_EPOCH
 
 
 def begun_later(name: TopicPartition, start: int, log_start: int, end: int) -> DataLoss:
@@ -67,6 +68,12 @@ def begun_later(name: TopicPartition, start: int, log_start: int, end: int) -> D
 def ended_earlier(name: TopicPartition, start: int, end: int, log_end: int) -> DataLoss:
     """The loss of offsets above the current high watermark of a log, which had them once."""
     return DataLoss(name, start, end, f"the log ends at offset {log_end} now, it was truncated")
+
+
+def cut_away(name: TopicPartition, start: int, end: int) -> DataLoss:
+    """The loss of records that were read, in a log that may have grown again since."""
+    why = f"an election with a loss has cut the log there, what has offset {start} now is another record"
+    return DataLoss(name, start, end, why)
 
 
 def created_again(name: TopicPartition, start: int, old: str, new: str) -> DataLoss:

@@ -7,10 +7,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from strandline.adapters.codecs.log import EPOCH_ENDS
+from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.adapters.system_host import client_host
 from strandline.client.admin.groups import GroupAdmin
 from strandline.client.client import Client
 from strandline.client.cluster import Cluster
+from strandline.client.leaders import Questions, ask_leaders
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import Tries, retry
 from strandline.config.client import ClientSettings
@@ -23,7 +26,8 @@ from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.options import Selection
 from strandline.pipeline.core.ranges import Bounds
-from strandline.vocabulary.log import LATEST, ListedOffset, MetadataQuery
+from strandline.vocabulary.log import LATEST, EpochQuery, ListedEpochEnd, ListedOffset, MetadataQuery
+from strandline.vocabulary.log_position import LogPosition
 from strandline.vocabulary.metadata import TopicMetadata
 
 Found = TypeVar("Found")
@@ -88,7 +92,10 @@ class ClusterFacts(Client[ClientSettings]):
             listed = await self.listed(dict.fromkeys(wanted, LATEST))
         return Snapshot(
             {name: topic.topic_id for name, topic in topics.items()},
-            {name: Bounds(end.log_start_offset, end.high_watermark) for name, end in listed.items()},
+            {
+                name: Bounds(end.log_start_offset, end.high_watermark, end.leader_epoch)
+                for name, end in listed.items()
+            },
             [name for name in names if name not in topics],
         )
 
@@ -126,19 +133,25 @@ class ClusterFacts(Client[ClientSettings]):
         Raises the first error, with the partition's name.
         """
 
-        async def ask() -> dict[TopicPartition, ListedOffset]:
+        async def ask() -> Mapping[TopicPartition, ListedOffset | StrandlineError]:
             timeout_s = self._cluster.request_timeout_s
-            found = await list_offsets(
-                self._cluster, wanted, self._settings, self._clock, timeout_s=timeout_s
-            )
-            listed: dict[TopicPartition, ListedOffset] = {}
-            for name, end in found.items():
-                if isinstance(end, StrandlineError):
-                    raise type(end)(f"the offsets of {name} cannot be asked for: {end.message}") from end
-                listed[name] = end
-            return listed
+            return await list_offsets(self._cluster, wanted, self._settings, self._clock, timeout_s=timeout_s)
 
-        return await self._retried(ask) if wanted else {}
+        return await self._retried(lambda: _all(ask())) if wanted else {}
+
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedEpochEnd]:
+        """For each of these logs the largest epoch not above the given one, and its end. Raises as
+        `listed`."""
+        queries = {name: EpochQuery(name, epoch) for name, epoch in epochs.items()}
+
+        async def ask() -> Mapping[TopicPartition, ListedEpochEnd | StrandlineError]:
+            questions = Questions(EPOCH_ENDS, queries, REQUEST_ELEMENTS_MAX)
+            timeout_s = self._cluster.request_timeout_s
+            return await ask_leaders(
+                self._cluster, questions, self._settings, self._clock, timeout_s=timeout_s
+            )
+
+        return await self._retried(lambda: _all(ask())) if queries else {}
 
     # --- topics ------------------------------------------------------------------------------
 
@@ -201,10 +214,22 @@ class ClusterFacts(Client[ClientSettings]):
 
     # --- groups ------------------------------------------------------------------------------
 
-    async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit these offsets for a group without members. Raises as `GroupAdmin.alter_offsets`."""
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, LogPosition]) -> None:
+        """Commit these positions for a group without members. Raises as `GroupAdmin.alter_offsets`."""
         admin = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
         await admin.alter_offsets(group, offsets)
+
+
+async def _all(
+    asked: Awaitable[Mapping[TopicPartition, Found | StrandlineError]],
+) -> dict[TopicPartition, Found]:
+    """The answers about all partitions. Raises the first error, with the partition's name."""
+    answers: dict[TopicPartition, Found] = {}
+    for name, answer in (await asked).items():
+        if isinstance(answer, StrandlineError):
+            raise type(answer)(f"the offsets of {name} cannot be asked for: {answer.message}") from answer
+        answers[name] = answer
+    return answers
 
 
 async def describe(cluster: Cluster, names: Sequence[str]) -> dict[str, TopicMetadata]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from strandline.errors import UnknownTopicOrPartition
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.pipeline.core.offsets import EARLIEST, LATEST, Offsets, listed
 from strandline.pipeline.core.options import Bound, Selection, SourceOptions
 from strandline.pipeline.core.pruning import Pruning, pruned
@@ -14,6 +14,7 @@ from strandline.pipeline.core.ranges import OffsetRange, begin_in_log, pieces
 from strandline.pipeline.errors import InvalidOption, NoOffset
 from strandline.pipeline.reading.cluster_facts import ClusterFacts, Snapshot
 from strandline.pipeline.reading.ranges import lose
+from strandline.vocabulary.log_position import same_topic
 
 
 def facts(options: SourceOptions) -> ClusterFacts:
@@ -111,7 +112,7 @@ def in_logs(
     found = []
     for one in wanted:
         bounds = snapshot.bounds.get(one.name)
-        if bounds is not None and snapshot.ids.get(one.topic) == one.topic_id:
+        if bounds is not None and same_topic(TopicId(one.topic_id), TopicId(snapshot.ids[one.topic])):
             one, loss = begin_in_log(one, bounds)
             if loss is not None:
                 lose(loss, fail=fail_on_data_loss)

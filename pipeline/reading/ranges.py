@@ -27,12 +27,13 @@ from strandline.consumer.records import FetchedBatch
 from strandline.consumer.wakeups import Wakeups
 from strandline.errors import OffsetOutOfRange, StrandlineError
 from strandline.host import Host
-from strandline.ids import NO_EPOCH
+from strandline.ids import NO_EPOCH, TopicId
 from strandline.pipeline.core import ranges
 from strandline.pipeline.core.ranges import DataLoss, OffsetRange
 from strandline.pipeline.errors import DataLost, ReadStalled
 from strandline.pipeline.reading.cluster_facts import describe
 from strandline.vocabulary.log import LATEST
+from strandline.vocabulary.log_position import same_topic
 
 logger = logging.getLogger(__name__)
 
@@ -219,7 +220,7 @@ class RangeReader(Client[ConsumerSettings]):
                     if now - missed_at >= min(TOPIC_WAIT_MS / 1000, reading.timeout_s):
                         self._lose(reading, ranges.deleted(name, at))
                         return False
-                elif wanted.topic_id not in ("", topic.topic_id):
+                elif not same_topic(TopicId(wanted.topic_id), topic.topic_id):
                     self._lose(reading, ranges.created_again(name, at, wanted.topic_id, topic.topic_id))
                     return False
                 elif (known := topic.partitions[wanted.partition].leader_epoch) >= epoch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -22,12 +23,14 @@ from pyspark.sql.streaming.datasource import (
 from strandline.adapters.system.clock import SystemClock
 from strandline.errors import StrandlineError
 from strandline.pipeline.core import progress
-from strandline.pipeline.core.offsets import Offsets, StreamOffset
+from strandline.pipeline.core.offsets import Offsets, StreamOffset, listed
 from strandline.pipeline.core.options import INT64_MAX, SourceOptions
-from strandline.pipeline.core.ranges import backlog, ended_earlier
+from strandline.pipeline.core.ranges import backlog, cut_away, ended_earlier
+from strandline.pipeline.errors import InvalidOption
 from strandline.pipeline.loop_thread import call
 from strandline.pipeline.reading.batch_source import RangePartition, read_range
 from strandline.pipeline.reading.cluster_facts import ClusterFacts, Snapshot
+from strandline.pipeline.reading.log_epochs import ends_of, epochs_before, is_settled, moved_positions
 from strandline.pipeline.reading.planning import begin, check_existing, facts, in_logs, in_pieces
 from strandline.pipeline.reading.ranges import lose
 
@@ -74,8 +77,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch, or an unchanged `start` if there is none yet. Raises DataLost."""
-        begun = StreamOffset.from_json(start)
-        latest = self._ask(lambda facts: self._latest(facts, begun))
+        written = StreamOffset.from_json(start)
+        begun, latest = self._ask(lambda facts: self._latest(facts, self._selected(written)))
+        moved = begun.offsets.items() - written.offsets.items()
         log_starts = {name: bounds.start for name, bounds in self._looked_at().bounds.items()}
         if self._target is not None:
             latest = progress.until(self._target, begun, latest)
@@ -87,12 +91,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ):
             return start
         most = None if all_of_it else self._options.max_offsets
-        end = progress.advance(begun, latest, log_starts, most=most, first=start == self._initial)
-        if progress.same_place(begun, end):
+        first = bool(moved) or start == self._initial
+        end = progress.advance(begun, latest, log_starts, most=most, first=first)
+        if not moved and progress.same_place(written, end):
             return start
-        for loss in progress.step(begun, end).losses:
+        for loss in progress.step(begun, replace(end, since=None)).losses:
             lose(loss, fail=self._options.fail_on_data_loss)
-        return end.as_json()
+        epochs = self._ask(lambda facts: epochs_before(facts, begun, end, self._looked_at()))
+        return replace(end, epochs=epochs).as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         options = self._options
@@ -101,11 +107,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(options.max_offsets or INT64_MAX)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = _offset(self._ask(lambda facts: facts.snapshot(self._options.selection)))
+        self._target = ends_of(self._ask(lambda facts: facts.snapshot(self._options.selection)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The ends of the logs at the last reading."""
-        return None if self._seen is None else _offset(self._seen).as_json()
+        return None if self._seen is None else ends_of(self._seen).as_json()
 
     def _waits(self, starts: Offsets, ends: Offsets) -> bool:
         """Whether there is less than `minOffsetsPerTrigger`, and the last batch was recent."""
@@ -124,8 +130,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- records -----------------------------------------------------------------------------
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The ranges between two offsets, also when repeated after a crash. Raises DataLost."""
-        step = progress.step(StreamOffset.from_json(start), StreamOffset.from_json(end))
+        """The ranges between two offsets, also when repeated after a crash.
+
+        Raises DataLost, InvalidOption.
+        """
+        begun, ended = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        kept = {*self._selected(begun).offsets, *self._selected(ended).offsets, *ended.offsets}
+        begun = replace(begun, offsets={name: at for name, at in begun.offsets.items() if name in kept})
+        for name, position in self._ask(
+            lambda facts: moved_positions(facts, ended, self._looked_at())
+        ).items():
+            lose(cut_away(name, position.offset, ended.offsets[name]), fail=self._options.fail_on_data_loss)
+        step = progress.step(begun, ended)
         for loss in step.losses:
             lose(loss, fail=self._options.fail_on_data_loss)
         wanted = [one for one in step.ranges if one.size]
@@ -144,9 +160,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         group = self._options.commit_group
         if group is None:
             return
-        offsets = StreamOffset.from_json(end).offsets
+        ended = StreamOffset.from_json(end)
+        positions = {name: ended.at(name) for name in ended.offsets}
         try:
-            self._ask(lambda facts: facts.commit(group, offsets), timeout_s=self._commit_s_max)
+            self._ask(lambda facts: facts.commit(group, positions), timeout_s=self._commit_s_max)
         except (StrandlineError, TimeoutError) as error:
             logger.warning("commitGroup = %s: a batch's end was not committed: %s", group, error)
 
@@ -162,18 +179,38 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_existing(snapshot.missing)
         return StreamOffset(await begin(facts, self._options, snapshot), snapshot.ids)
 
-    async def _latest(self, facts: ClusterFacts, begun: StreamOffset) -> StreamOffset:
-        """The ends of the logs. Raises DataLost for a log that ends before the position already read."""
+    def _selected(self, begun: StreamOffset) -> StreamOffset:
+        """The partitions that are still to be read. Raises InvalidOption if the options leave one out."""
+        kept = {
+            name: offset for name, offset in begun.offsets.items() if self._options.selection.covers(name)
+        }
+        if left_out := begun.offsets.keys() - kept:
+            why = f"the checkpoint has read {listed(left_out)}, which {self._options.selection} leaves out"
+            if self._options.fail_on_data_loss:
+                raise InvalidOption(
+                    f"{why}: name it too, or give the query a checkpointLocation of its own. "
+                    "failOnDataLoss=false goes on without it"
+                )
+            logger.warning("%s; going on without it, as failOnDataLoss is false", why)
+        return replace(begun, offsets=kept)
+
+    async def _latest(self, facts: ClusterFacts, begun: StreamOffset) -> tuple[StreamOffset, StreamOffset]:
+        """Where the next batch begins, and the ends of the logs. Raises DataLost for a log that has lost what
+        was read."""
         options = self._options
         expected = {name.topic for name in begun.offsets}
-        self._seen = await facts.snapshot_until(
-            lambda seen: not progress.behind(begun, _offset(seen)), options.selection, expected=expected
+        seen = self._seen = await facts.snapshot_until(
+            lambda seen: is_settled(begun, seen), options.selection, expected=expected
         )
-        latest = _offset(self._seen)
+        moved = await moved_positions(facts, begun, seen)
+        for name, position in moved.items():
+            loss = cut_away(name, position.offset, begun.offsets[name])
+            lose(loss, fail=options.fail_on_data_loss)
+        begun, latest = begun.moved(moved), ends_of(seen)
         for name in progress.behind(begun, latest):
             loss = ended_earlier(name, latest.offsets[name], begun.offsets[name], latest.offsets[name])
             lose(loss, fail=options.fail_on_data_loss)
-        return latest
+        return begun, latest
 
     def _looked_at(self) -> Snapshot:
         """The logs at the last reading; reads them if there was none."""
@@ -190,8 +227,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             call(made.start())
             self._facts = made
         return call(work(self._facts), timeout_s)
-
-
-def _offset(snapshot: Snapshot) -> StreamOffset:
-    """The ends of all logs."""
-    return StreamOffset({name: bounds.end for name, bounds in snapshot.bounds.items()}, snapshot.ids)

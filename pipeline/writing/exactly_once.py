@@ -22,7 +22,7 @@ from strandline.errors import (
     StrandlineError,
     UnknownProducerId,
 )
-from strandline.ids import TopicPartition
+from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.pipeline.core.repair import (
     WINDOW_OFFSETS,
     FoundBatch,
@@ -59,6 +59,8 @@ class TopicFacts:
     partitions: int
     bytes_max: int
     compacts: bool
+    topic_id: TopicId = NO_TOPIC_ID
+    """A batch is written to this incarnation of the topic, and to no other."""
 
 
 class Acked(NamedTuple):

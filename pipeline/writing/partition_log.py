@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from strandline.adapters.codecs.log import FETCH, LIST_OFFSETS, PRODUCE, answer_to, result_of
 from strandline.client.broker_stream import CallStream, answer_limit_s
-from strandline.client.cluster import Cluster, Leader
+from strandline.client.cluster import TOPIC_WAIT_MS, Cluster, Leader
 from strandline.client.retry import retry
 from strandline.config.client import ClientSettings
 from strandline.config.limits import RECORDS_BYTES_MAX
@@ -19,8 +19,9 @@ from strandline.errors import (
     OffsetOutOfRange,
     StrandlineError,
     UnknownLeaderEpoch,
+    UnknownTopicId,
 )
-from strandline.ids import ACKS_ALL, TopicPartition
+from strandline.ids import ACKS_ALL, TopicId, TopicPartition
 from strandline.pipeline.writing.exactly_once import Acked, LogEnd
 from strandline.ports import Clock
 from strandline.records import iterate
@@ -40,11 +41,13 @@ T = TypeVar("T")
 
 
 class ClusterPartitionLog:
-    """A `PartitionLog` on brokers. Each request is retried for `delivery_s`, over changes of leader."""
+    """A `PartitionLog` on brokers, of the topic with this id. Each request is retried for `delivery_s`, over
+    changes of leader."""
 
     def __init__(
         self,
         name: TopicPartition,
+        topic_id: TopicId,
         cluster: Cluster,
         settings: ClientSettings,
         clock: Clock,
@@ -52,6 +55,9 @@ class ClusterPartitionLog:
         delivery_s: float,
     ) -> None:
         self._name = name
+        self._topic_id = topic_id
+        self._foreign_since: float | None = None
+        """When a leader first had another topic of the name."""
         self._cluster = cluster
         self._settings = settings
         self._clock = clock
@@ -71,7 +77,8 @@ class ClusterPartitionLog:
         async def send() -> Acked:
             leader = await self._cluster.led_by(self._name)
             number = next(self._numbers)
-            entry = ProduceEntry(self._name, records, ACKS_ALL, self._settings.request_timeout_ms, number)
+            timeout_ms = self._settings.request_timeout_ms
+            entry = ProduceEntry(self._name, records, ACKS_ALL, timeout_ms, number, topic_id=self._topic_id)
             result = await self._produce.call(leader.broker, [entry], partial(result_of, number))
             if result.error is not None:
                 raise result.error
@@ -93,14 +100,29 @@ class ClusterPartitionLog:
                 settings=self._settings,
                 clock=self._clock,
                 limit_s=self._delivery_s,
+                retriable=self._may_pass,
                 on_retry=follow,
             )
+        except UnknownTopicId as error:
+            raise UnknownTopicId(
+                f"{self._name} is not the topic that this batch is written to: {error.message}. What was "
+                "written is gone with that topic: run the whole batch again, all of it goes to the new one"
+            ) from error
         except StrandlineError as error:
             if not error.retriable:
                 raise
             raise type(error)(
                 f"could not {what} {self._name} in {self._delivery_s:.0f} s: {error.message}"
             ) from error
+
+    def _may_pass(self, error: StrandlineError) -> bool:
+        """Whether another try may succeed. A broker learns of a new topic after a moment."""
+        if not isinstance(error, UnknownTopicId):
+            return error.retriable
+        now = self._clock.monotonic()
+        if self._foreign_since is None:
+            self._foreign_since = now
+        return now - self._foreign_since < TOPIC_WAIT_MS / 1000
 
     # --- reading -------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from strandline.client.retry import retry
 from strandline.config.client import ClientSettings
 from strandline.config.load import load
 from strandline.errors import BrokerNotAvailable, StrandlineError
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.pipeline.core.identity import identity_of
 from strandline.pipeline.core.sink_options import SinkOptions
 from strandline.pipeline.loop_thread import call
@@ -64,9 +64,9 @@ class SinkClient(Client[ClientSettings]):
     def wall_ms(self) -> int:
         return self._clock.wall_ms()
 
-    def log(self, name: TopicPartition) -> ClusterPartitionLog:
+    def log(self, name: TopicPartition, topic_id: TopicId) -> ClusterPartitionLog:
         return ClusterPartitionLog(
-            name, self._cluster, self._settings, self._clock, delivery_s=self._delivery_s
+            name, topic_id, self._cluster, self._settings, self._clock, delivery_s=self._delivery_s
         )
 
     async def facts(self, topic: str) -> TopicFacts:
@@ -80,7 +80,8 @@ class SinkClient(Client[ClientSettings]):
             retriable=lambda error: isinstance(error, BrokerNotAvailable),
         )
         config = TopicConfig.parse(metadata.config)
-        return TopicFacts(len(metadata.partitions), config.max_message_bytes, config.compacts)
+        count = len(metadata.partitions)
+        return TopicFacts(count, config.max_message_bytes, config.compacts, metadata.topic_id)
 
 
 async def look_up(options: SinkOptions, topic: str) -> TopicFacts:
@@ -169,7 +170,7 @@ class Writing:
 
     def _open(self, name: TopicPartition, timed: bool) -> _Target:
         facts, piece = self._topics[name.topic], self._piece
-        log = self._client.log(name)
+        log = self._client.log(name, facts.topic_id)
         bytes_max = min(self._options.batch_bytes, facts.bytes_max)
         writer = ExactlyOnceWriter(
             name,

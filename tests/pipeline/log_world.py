@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from strandline.adapters.codecs.log import LIST_OFFSETS, METADATA, PARTITION_COUNTS
+from strandline.adapters.codecs.log import EPOCH_ENDS, LIST_OFFSETS, METADATA, PARTITION_COUNTS
 from strandline.adapters.system.clock import SystemClock
 from strandline.errors import (
     BrokerNotAvailable,
@@ -23,15 +23,18 @@ from strandline.records import BatchHeader, encode_values, gap_batch
 from strandline.vocabulary.log import (
     EARLIEST,
     LATEST,
+    EpochQuery,
     FetchAnswer,
     Fetched,
     FetchPartition,
     FetchRequest,
+    ListedEpochEnd,
     ListedOffset,
     MetadataAnswer,
     MetadataQuery,
     OffsetQuery,
 )
+from strandline.vocabulary.log_position import UNDEFINED, EpochEnd
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 POLL_S, POLLS = 0.002, 10
@@ -75,6 +78,15 @@ class Log:
 
     def lead(self, broker: int) -> None:
         self.leader, self.epoch = broker, self.epoch + 1
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        """As the epoch cache of a broker."""
+        headers = list(map(BatchHeader.parse, self.batches))
+        if epoch >= self.epoch:
+            return EpochEnd(self.epoch, self.high_watermark) if epoch == self.epoch else UNDEFINED
+        later = [header.base_offset for header in headers if header.leader_epoch > epoch]
+        known = [header.leader_epoch for header in headers if header.leader_epoch <= epoch]
+        return EpochEnd(max(known, default=epoch), min(later, default=self.end))
 
     def fetch(self, wanted: FetchPartition) -> Fetched:
         below = self.high_watermark
@@ -144,6 +156,8 @@ class LogWorld:
             answer = self._metadata(given)
         elif method.path == PARTITION_COUNTS.path:
             answer = {name: len(logs) for name, (_, logs) in self.topics.items()}
+        elif method.path == EPOCH_ENDS.path:
+            answer = [self._ended(broker, query) for query in given]
         else:
             assert method.path == LIST_OFFSETS.path
             answer = [self._listed(broker, query) for query in given]
@@ -189,6 +203,13 @@ class LogWorld:
             headers = map(BatchHeader.parse, log.batches)
             offset = next((h.base_offset for h in headers if h.max_timestamp >= query.timestamp_ms), -1)
         return ListedOffset(query.name, None, offset, -1, log.epoch, log.high_watermark, log.start, log.end)
+
+    def _ended(self, broker: int, query: EpochQuery) -> ListedEpochEnd:
+        log = self.log(query.name)
+        if log is None or log.leader != broker:
+            return ListedEpochEnd(query.name, NotLeaderOrFollower("not here"))
+        end = log.epoch_end(query.epoch)
+        return ListedEpochEnd(query.name, None, *end, TopicId(self.topics[query.name.topic][0]))
 
     async def open(
         self, address: str, method: Method[Request, Response], *, timeout_s: float

@@ -80,12 +80,15 @@ def test_partitions_stand_in_the_order_of_their_numbers() -> None:
     assert list(written["a"]) == ["9", "10"]
 
 
-@given(offsets, st.none() | offsets)
+@given(offsets, st.none() | offsets, offsets)
 def test_a_checkpoint_is_read_as_it_was_written(
-    found: dict[TopicPartition, int], since: dict[TopicPartition, int] | None
+    found: dict[TopicPartition, int],
+    since: dict[TopicPartition, int] | None,
+    any_epochs: dict[TopicPartition, int],
 ) -> None:
+    epochs = {name: epoch for name, epoch in any_epochs.items() if name in found}
     ids = {name.topic: f"id of {name.topic}" for name in found}
-    offset = StreamOffset(found, ids, since)
+    offset = StreamOffset(found, ids, since, epochs)
     written = json.dumps(offset.as_json())
     again = StreamOffset.from_json(json.loads(written))
     assert again == offset

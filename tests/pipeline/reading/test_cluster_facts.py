@@ -43,7 +43,11 @@ async def test_a_snapshot_has_all_partitions_with_their_bounds_and_topic_ids(
     second.watermark = 0
     second.lead(2)
     found = await facts.snapshot(Selection(topics=("empty", "t")))
-    assert found.bounds == {TopicPartition("empty", 0): Bounds(0, 0), T0: Bounds(4, 10), T1: Bounds(0, 0)}
+    assert found.bounds == {
+        TopicPartition("empty", 0): Bounds(0, 0, 1),
+        T0: Bounds(4, 10, 1),
+        T1: Bounds(0, 0, 2),
+    }
     assert found.ids == {"empty": "first", "t": "first"}
     assert not found.missing
 
@@ -102,7 +106,7 @@ async def test_a_topic_that_was_created_again_is_noticed_though_it_was_looked_at
     (new,) = world.create("t", topic_id="second", epoch=9)
     new.write(50)
     found = await facts.snapshot(TOPIC)
-    assert (found.ids, found.bounds) == ({"t": "second"}, {T0: Bounds(0, 50)})
+    assert (found.ids, found.bounds) == ({"t": "second"}, {T0: Bounds(0, 50, 9)})
 
 
 async def test_a_leader_that_has_changed_is_found(world: LogWorld, facts: ClusterFacts) -> None:
@@ -112,7 +116,7 @@ async def test_a_leader_that_has_changed_is_found(world: LogWorld, facts: Cluste
     log.lead(2)
     world.kill(1)
     log.write(1)
-    assert (await facts.snapshot(TOPIC)).bounds == {T0: Bounds(0, 4)}
+    assert (await facts.snapshot(TOPIC)).bounds == {T0: Bounds(0, 4, 2)}
 
 
 async def test_times_are_looked_up_with_the_bounds_beside_them(world: LogWorld, facts: ClusterFacts) -> None:

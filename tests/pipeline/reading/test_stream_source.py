@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from strandline.errors import UnknownTopicOrPartition
 from strandline.pipeline.core.options import source_options
 from strandline.pipeline.core.ranges import OffsetRange
-from strandline.pipeline.errors import DataLost
+from strandline.pipeline.errors import DataLost, InvalidOption
 from strandline.pipeline.reading.batch_source import RangePartition
 from strandline.pipeline.reading.cluster_facts import ClusterFacts
 from strandline.pipeline.reading.stream_source import COMMIT_S_MAX, StreamReader
@@ -203,6 +204,135 @@ def test_available_now_ends_at_the_first_end_even_if_more_is_written(
 
 
 # --- what is lost -------------------------------------------------------------------------------
+
+
+def test_another_subscription_is_not_a_lost_topic(
+    world: LogWorld, started: list[Query], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It said that the topic of the checkpoint no longer exists. Kafka's source reports a loss too; with
+    failOnDataLoss=false both go on, and read what is new from its first record."""
+    world.create("t")[0].write(5)
+    world.create("other", topic_id="of other")[0].write(3)
+    stream = query(world, started, startingOffsets="earliest")
+    assert stream.batch() == [(0, 0, 5)]
+    why = r"^the checkpoint has read t-0, which subscribe = other leaves out: name it too, or give the query"
+    stream.restart(subscribe="other")
+    with pytest.raises(InvalidOption, match=why):
+        stream.batch()
+    with pytest.raises(InvalidOption, match=why):
+        stream.repeat()
+    stream.restart(failOnDataLoss="false")
+    with caplog.at_level(logging.WARNING):
+        assert stream.batch() == [(0, 0, 3)]
+    assert "t-0, which subscribe = other leaves out; going on without it" in caplog.text
+    assert stream.batch() == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"assign": '{"t": [1]}', "subscribe": ""},
+        {"subscribePattern": "x.*", "subscribe": ""},
+        {"subscribe": "x,y"},
+    ],
+)
+def test_any_option_that_leaves_out_what_was_read_is_named(
+    world: LogWorld, started: list[Query], options: dict[str, str]
+) -> None:
+    world.create("t", 2)[0].write(5)
+    stream = query(world, started, startingOffsets="earliest")
+    stream.batch()
+    stream.restart(**options)
+    name, text = next((name, text) for name, text in options.items() if text)
+    with pytest.raises(InvalidOption, match=re.escape(f"which {name} = {text} leaves out")):
+        stream.batch()
+
+
+def test_offsets_are_kept_with_the_epoch_of_the_record_before_each(
+    world: LogWorld, started: list[Query]
+) -> None:
+    """Also in the middle of a log that has had many leaders; no broker is asked while none is new."""
+    log, other = world.create("t", 2)
+    for epoch in (1, 2, 5, 9):
+        log.epoch = epoch
+        log.write(5)
+    other.write(2)
+    stream = query(world, started, startingOffsets="earliest", maxOffsetsPerTrigger="8")
+    epochs = []
+    while stream.batch():
+        epochs.append([stream.written[-1]["t"]["0"], stream.written[-1]["@epochs"]["t"]["0"]])
+    assert epochs == [[7, 2], [14, 5], [20, 9]]
+    world.asked.clear()
+    log.write(3)
+    assert stream.batch() == [(0, 20, 23)]
+    assert stream.written[-1]["@epochs"] == {"t": {"0": 9, "1": 1}}
+    assert "EpochEnds" not in world.asked
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_log_that_was_cut_and_has_grown_again_is_an_error_or_read_from_there(
+    world: LogWorld, started: list[Query], stopped: bool
+) -> None:
+    """Its end says nothing: other records have the offsets of those that were read."""
+    (log,) = world.create("t")
+    log.write(5)
+    log.write(5)
+    stream = query(world, started, startingOffsets="earliest")
+    assert stream.batch() == [(0, 0, 10)]
+    del log.batches[1:]
+    log.lead(2)
+    log.write(20)
+    if stopped:
+        stream.restart()
+    with pytest.raises(DataLost, match=r"^t-0 has lost offsets 5 to 9: an election with a loss has cut the"):
+        stream.batch()
+    with pytest.raises(DataLost, match=r"^t-0 has lost offsets 5 to 9"):
+        stream.repeat()
+    stream.restart(failOnDataLoss="false")
+    assert stream.batch(fails=True) == [(0, 5, 25)]
+    stream.restart()
+    assert stream.repeat() == [(0, 5, 25)], "the checkpoint has where the batch begins"
+    assert stream.batch() == []
+
+
+def test_a_cut_log_that_ends_where_it_did_is_read_again_from_the_cut(
+    world: LogWorld, started: list[Query]
+) -> None:
+    (log,) = world.create("t")
+    log.write(5)
+    log.write(5)
+    stream = query(world, started, startingOffsets="earliest", failOnDataLoss="false")
+    stream.batch()
+    del log.batches[1:]
+    log.lead(2)
+    log.write(5)
+    assert stream.batch() == [(0, 5, 10)]
+    assert stream.batch() == []
+
+
+def test_new_leaders_and_deleted_records_cut_nothing(world: LogWorld, started: list[Query]) -> None:
+    (log,) = world.create("t")
+    log.write(5)
+    stream = query(world, started, startingOffsets="earliest")
+    assert stream.batch() == [(0, 0, 5)]
+    log.lead(2)
+    assert stream.batch() == []
+    log.write(5)
+    log.forget(5)
+    assert stream.batch() == [(0, 5, 10)]
+    log.lead(1)
+    stream.restart()
+    log.write(1)
+    log.forget(10)
+    assert stream.batch() == [(0, 10, 11)]
+
+
+def test_a_checkpoint_without_ids_and_epochs_is_read_as_before(world: LogWorld, started: list[Query]) -> None:
+    world.create("t")[0].write(9)
+    stream = query(world, started)
+    stream.offset = {"t": {"0": 4}}
+    assert stream.batch() == [(0, 4, 9)]
+    assert stream.written == [{"t": {"0": 9}, "@ids": {"t": "first"}, "@epochs": {"t": {"0": 1}}}]
 
 
 def test_a_topic_that_is_gone_is_an_error_or_left_out(
