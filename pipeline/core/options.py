@@ -136,7 +136,8 @@ class SourceOptions:
     max_records: int | None
     include_headers: bool
     poll_timeout_ms: int
-    retries: int
+    retries: int | None
+    """Of a driver's request; None: as `ClusterFacts` says."""
     retry_interval_ms: int
     commit_group: str | None
 
@@ -170,7 +171,7 @@ def source_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         max_records=read.whole("maxRecordsPerPartition", 1),
         include_headers=read.flag("includeHeaders", False),
         poll_timeout_ms=read.whole("pollTimeoutMs", 1) or 120_000,
-        retries=3 if retries is None else retries,
+        retries=retries,
         retry_interval_ms=1_000 if interval_ms is None else interval_ms,
         commit_group=read.text("commitGroup"),
     )

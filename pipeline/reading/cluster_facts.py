@@ -3,6 +3,7 @@ They are read at every trigger, so each reading takes one request to each broker
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -32,6 +33,8 @@ from strandline.vocabulary.metadata import TopicMetadata
 
 Found = TypeVar("Found")
 
+RETRIES: Final = 3
+PATIENCE_S: Final = 120.0
 TOPICS_AGE_S_MAX: Final = 1.0
 """How long topics and their partitions are cached; a broker reads ZooKeeper for them."""
 
@@ -47,14 +50,19 @@ class Snapshot:
 
 
 class ClusterFacts(Client[ClientSettings]):
-    """One client. A failed request is retried `retries` times, at intervals of `retry_interval_ms`."""
+    """One client. A failed request is retried at intervals of `retry_interval_ms`.
+
+    With `retries` None that is RETRIES times until a broker has answered once, as the addresses may be wrong,
+    and afterwards for `patience_s`: Spark ends a stream whose driver raises, however many batches it has had.
+    """
 
     def __init__(
         self,
         bootstrap: str | Sequence[str],
         *,
-        retries: int = 3,
+        retries: int | None = None,
         retry_interval_ms: int = 1_000,
+        patience_s: float = PATIENCE_S,
         host: Host | None = None,
         **connecting: Any,
     ) -> None:
@@ -62,7 +70,9 @@ class ClusterFacts(Client[ClientSettings]):
         settings = load(ClientSettings, **connecting)
         host = client_host(settings, host)
         super().__init__("driver's client", bootstrap, settings, host.transport(None), host.clock)
-        self._tries = retries + 1
+        self._tries = (RETRIES if retries is None else retries) + 1
+        self._patience_s = patience_s if retries is None else None
+        self._answered = False
         self._interval_s = retry_interval_ms / 1000
         interval_ms = max(1, retry_interval_ms)
         self._intervals = ClientSettings(retry_backoff_ms=interval_ms, retry_backoff_ms_max=interval_ms)
@@ -204,13 +214,18 @@ class ClusterFacts(Client[ClientSettings]):
             await tries.pause()
 
     async def _retried(self, ask: Callable[[], Awaitable[Found]]) -> Found:
-        return await retry(
+        patience_s = self._patience_s if self._answered else None
+        found = await retry(
             ask,
-            f"a look at the cluster waits {self._interval_s:.1f} s",
+            f"a look at the cluster is repeated each {self._interval_s:.1f} s",
             settings=self._intervals,
             clock=self._clock,
-            tries_max=self._tries,
+            limit_s=float("inf") if patience_s is None else patience_s,
+            tries_max=self._tries if patience_s is None else None,
+            level=logging.WARNING,
         )
+        self._answered = True
+        return found
 
     # --- groups ------------------------------------------------------------------------------
 

@@ -21,7 +21,11 @@ def facts(options: SourceOptions) -> ClusterFacts:
     """A client with these options, not started yet."""
     to = options.connection
     return ClusterFacts(
-        to.bootstrap, retries=options.retries, retry_interval_ms=options.retry_interval_ms, **to.settings
+        to.bootstrap,
+        retries=options.retries,
+        retry_interval_ms=options.retry_interval_ms,
+        patience_s=options.poll_timeout_ms / 1000,
+        **to.settings,
     )
 
 

@@ -110,6 +110,8 @@ class LogWorld:
     def __init__(self) -> None:
         self.topics: dict[str, tuple[str, list[Log]]] = {}
         self.dead: set[int] = set()
+        self.refusals: int | None = None
+        """The dead are back after this number of attempts to reach one."""
         self.asked: list[str] = []
         """RPCs by the last part of their path."""
         self.known: dict[str, tuple[str, list[tuple[int, int]]]] | None = None
@@ -165,6 +167,10 @@ class LogWorld:
 
     def _alive(self, address: str) -> int:
         broker = int(address[len("broker") : -len(":1")])
+        if broker in self.dead and self.refusals is not None:
+            self.refusals -= 1
+            if self.refusals < 0:
+                self.dead.clear()
         if broker in self.dead:
             raise BrokerNotAvailable(f"{address} is unreachable from here")
         return broker

@@ -32,7 +32,7 @@ def test_a_batch_is_everything_and_a_stream_what_comes() -> None:
     assert stream().starting == Bound(edge=LATEST)
     assert found.fail_on_data_loss
     assert not found.include_headers
-    assert (found.poll_timeout_ms, found.retries, found.retry_interval_ms) == (120_000, 3, 1_000)
+    assert (found.poll_timeout_ms, found.retries, found.retry_interval_ms) == (120_000, None, 1_000)
 
 
 def test_names_have_any_case_and_kafkas_name_of_the_bootstrap_is_known() -> None:

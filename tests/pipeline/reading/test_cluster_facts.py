@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -133,3 +134,37 @@ async def test_no_answer_is_an_error_after_all_tries(world: LogWorld, facts: Clu
     world.dead |= {1, 2}
     with pytest.raises(BrokerNotAvailable, match="no broker answered"):
         await facts.snapshot(TOPIC)
+
+
+# --- brokers that are out of reach --------------------------------------------------------------
+
+
+async def test_brokers_that_answered_once_are_waited_for_and_others_are_not(
+    world: LogWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Three tries ended a running stream after three seconds; wrong addresses still fail at once."""
+    world.create("t")
+    host = memory_host(world, CLOCK)
+    async with ClusterFacts("broker1:1,broker2:1", retry_interval_ms=1, host=host) as facts:
+        world.dead, world.refusals = {1, 2}, 200
+        with pytest.raises(BrokerNotAvailable):
+            await facts.snapshot(TOPIC)
+        assert world.refusals > 150
+        world.dead.clear()
+        await facts.snapshot(TOPIC)
+        world.dead, world.refusals = {1, 2}, 200
+        facts.forget()
+        assert (await facts.snapshot(TOPIC)).ids == {"t": "first"}
+        assert "a look at the cluster is repeated" in caplog.text
+
+
+@pytest.mark.parametrize("given", [{"retries": 1}, {"patience_s": 0.05}])
+async def test_the_wait_for_brokers_has_a_bound(world: LogWorld, given: dict[str, Any]) -> None:
+    world.create("t")
+    host = memory_host(world, CLOCK)
+    async with ClusterFacts("broker1:1,broker2:1", retry_interval_ms=1, host=host, **given) as facts:
+        await facts.snapshot(TOPIC)
+        world.dead = {1, 2}
+        facts.forget()
+        with pytest.raises(BrokerNotAvailable):
+            await facts.snapshot(TOPIC)
