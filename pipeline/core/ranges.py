@@ -73,7 +73,7 @@ def ended_earlier(name: TopicPartition, start: int, end: int, log_end: int) -> D
 def cut_away(name: TopicPartition, start: int, end: int) -> DataLoss:
     """The loss of records that were read, in a log that may have grown again since."""
     why = f"an election with a loss has cut the log there, what has offset {start} now is another record"
-    return DataLoss(name, start, end, why)
+    return DataLoss(name, min(start, end - 1), end, why)
 
 
 def created_again(name: TopicPartition, start: int, old: str, new: str) -> DataLoss:

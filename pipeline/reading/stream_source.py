@@ -33,6 +33,7 @@ from strandline.pipeline.reading.cluster_facts import ClusterFacts, Snapshot
 from strandline.pipeline.reading.log_epochs import ends_of, epochs_before, is_settled, moved_positions
 from strandline.pipeline.reading.planning import begin, check_existing, facts, in_logs, in_pieces
 from strandline.pipeline.reading.ranges import lose
+from strandline.ports import Clock
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -43,11 +44,13 @@ T = TypeVar("T")
 
 COMMIT_S_MAX = 5.0
 """How long a commit to a group may delay the stream, unless its maker says otherwise."""
+COMMIT_AGAIN_S = 30.0
+"""When a commit that failed is tried again, if no later one comes before."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader of one query. Offsets are those of `StreamOffset`. `client` creates the client for broker
-    requests; `commit_s_max` limits how long a commit delays the stream."""
+    requests; `commit_s_max` limits how long a commit delays the stream, `clock` times its looks."""
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         client: Callable[[SourceOptions], ClusterFacts] = facts,
         *,
         commit_s_max: float = COMMIT_S_MAX,
+        clock: Clock | None = None,
     ) -> None:
         self._options = options
         self._client = client
@@ -64,7 +68,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: StreamOffset | None = None
         """The end for availableNow."""
         self._seen: Snapshot | None = None
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
+        self._reported: dict[str, Any] | None = None
+        """What `commitGroup` has, or what could not be committed at `_report_failed_at`."""
+        self._report_failed_at: float | None = None
         self._triggered_at: float | None = None
 
     # --- offsets -----------------------------------------------------------------------------
@@ -76,10 +83,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch, or an unchanged `start` if there is none yet. Raises DataLost."""
+        """The end of the next batch, or an unchanged `start` if there is none yet. Raises DataLost.
+
+        Spark asks for what comes after `start` once its record of commits has the batch that ended there.
+        """
+        end = self._next_end(start, limit)
+        if start != self._initial:
+            self._report(start)
+        return end
+
+    def _next_end(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         written = StreamOffset.from_json(start)
-        begun, latest = self._ask(lambda facts: self._latest(facts, self._selected(written)))
-        moved = begun.offsets.items() - written.offsets.items()
+        begun, latest, moved = self._ask(lambda facts: self._latest(facts, self._selected(written)))
         log_starts = {name: bounds.start for name, bounds in self._looked_at().bounds.items()}
         if self._target is not None:
             latest = progress.until(self._target, begun, latest)
@@ -91,7 +106,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ):
             return start
         most = None if all_of_it else self._options.max_offsets
-        first = bool(moved) or start == self._initial
+        first = moved or start == self._initial
         end = progress.advance(begun, latest, log_starts, most=most, first=first)
         if not moved and progress.same_place(written, end):
             return start
@@ -156,15 +171,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- after a batch -----------------------------------------------------------------------
 
     def commit(self, end: dict[str, Any]) -> None:
+        """Spark has committed the batch that ends here, and has begun the next one."""
+        self._report(end)
+
+    def _report(self, end: dict[str, Any]) -> None:
         """Commit to a group, to make the lag visible. The stream itself uses its checkpoint."""
-        group = self._options.commit_group
-        if group is None:
+        group, now = self._options.commit_group, self._clock.monotonic()
+        failed_at = self._report_failed_at
+        if group is None or (
+            end == self._reported and (failed_at is None or now - failed_at < COMMIT_AGAIN_S)
+        ):
             return
+        self._reported, self._report_failed_at = end, None
         ended = StreamOffset.from_json(end)
         positions = {name: ended.at(name) for name in ended.offsets}
         try:
             self._ask(lambda facts: facts.commit(group, positions), timeout_s=self._commit_s_max)
         except (StrandlineError, TimeoutError) as error:
+            self._report_failed_at = self._clock.monotonic()
             logger.warning("commitGroup = %s: a batch's end was not committed: %s", group, error)
 
     def stop(self) -> None:
@@ -194,9 +218,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             logger.warning("%s; going on without it, as failOnDataLoss is false", why)
         return replace(begun, offsets=kept)
 
-    async def _latest(self, facts: ClusterFacts, begun: StreamOffset) -> tuple[StreamOffset, StreamOffset]:
-        """Where the next batch begins, and the ends of the logs. Raises DataLost for a log that has lost what
-        was read."""
+    async def _latest(
+        self, facts: ClusterFacts, begun: StreamOffset
+    ) -> tuple[StreamOffset, StreamOffset, bool]:
+        """Where the next batch begins, the ends of the logs, and whether the begin is not `begun`. Raises
+        DataLost for a log that has lost what was read."""
         options = self._options
         expected = {name.topic for name in begun.offsets}
         seen = self._seen = await facts.snapshot_until(
@@ -210,7 +236,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name in progress.behind(begun, latest):
             loss = ended_earlier(name, latest.offsets[name], begun.offsets[name], latest.offsets[name])
             lose(loss, fail=options.fail_on_data_loss)
-        return begun, latest
+        return begun, latest, bool(moved)
 
     def _looked_at(self) -> Snapshot:
         """The logs at the last reading; reads them if there was none."""

@@ -48,13 +48,18 @@ class World:
     # --- topics --------------------------------------------------------------------------------
 
     async def topic(
-        self, partitions: int = 1, *, name: str | None = None, config: Mapping[str, str] | None = None
+        self,
+        partitions: int = 1,
+        *,
+        name: str | None = None,
+        config: Mapping[str, str] | None = None,
+        replicas: int = 3,
     ) -> str:
         """A new one, of which nothing is deleted unless its configuration says so."""
         name = name or f"source-{uuid4().hex[:8]}"
         async with Admin(self.cluster.bootstrap) as admin:
             await admin.create_topics(
-                [NewTopic(name, partitions, 3, {"retention.ms": "-1", **(config or {})})]
+                [NewTopic(name, partitions, replicas, {"retention.ms": "-1", **(config or {})})]
             )
         return name
 

@@ -18,6 +18,7 @@ from strandline.pipeline.errors import DataLost, InvalidOption
 from strandline.pipeline.reading.batch_source import RangePartition
 from strandline.pipeline.reading.cluster_facts import ClusterFacts
 from strandline.pipeline.reading.stream_source import COMMIT_S_MAX, StreamReader
+from strandline.ports import Clock
 from tests.pipeline.log_world import CLOCK, LogWorld
 from tests.strandline.client.network import memory_host
 
@@ -28,7 +29,15 @@ Offset = dict[str, Any]
 class Query:
     """Plays Spark: it requests the end of a batch, writes it down, reads the batch, and continues."""
 
-    def __init__(self, world: LogWorld, *, commit_s_max: float = COMMIT_S_MAX, **options: str) -> None:
+    def __init__(
+        self,
+        world: LogWorld,
+        *,
+        commit_s_max: float = COMMIT_S_MAX,
+        clock: Clock = CLOCK,
+        **options: str,
+    ) -> None:
+        self._clock = clock
         self._world = world
         self._commit_s_max = commit_s_max
         self._options = {
@@ -55,6 +64,7 @@ class Query:
                 host=memory_host(self._world, CLOCK),
             ),
             commit_s_max=self._commit_s_max,
+            clock=self._clock,
         )
 
     def restart(self, **options: str) -> None:
@@ -96,9 +106,14 @@ def started(world: LogWorld) -> Iterator[list[Query]]:
 
 
 def query(
-    world: LogWorld, started: list[Query], *, commit_s_max: float = COMMIT_S_MAX, **options: str
+    world: LogWorld,
+    started: list[Query],
+    *,
+    commit_s_max: float = COMMIT_S_MAX,
+    clock: Clock = CLOCK,
+    **options: str,
 ) -> Query:
-    started.append(Query(world, commit_s_max=commit_s_max, **options))
+    started.append(Query(world, commit_s_max=commit_s_max, clock=clock, **options))
     return started[-1]
 
 
