@@ -89,11 +89,12 @@ def run(
     with `every_s` continue at that interval, until it is `stopped`. A batch has about `batch_records`.
 
     `on_progress` is called with Spark's progress of each batch. Raises SettingsError if the folder belongs to
-    another topic, is incomplete, was moved or has foreign files, or another process writes to it; JobFailed,
-    also for records that were lost before they were archived, unless `skip_lost`.
+    another topic, is incomplete or damaged, was moved or has foreign files, or another process writes to it;
+    JobFailed, also for records that were lost before they were archived, unless `skip_lost`.
     """
     with spark_errors(), _alone(spark, directory):
         checkpoint = Checkpoint(spark, directory)
+        checkpoint.check()
         before = checkpoint.end()
         if before is not None:
             check_topic(before, topic, directory)

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it ships none
 from pyspark.sql import SparkSession
 
 from strandline.errors import SettingsError
 from strandline.pipeline.core.offsets import StreamOffset
+from strandline.pipeline.spark.messages import message_of
 
 OFFSETS: Final = "_checkpoint/offsets"
 COMMITS: Final = "_checkpoint/commits"
+METADATA: Final = "_checkpoint/metadata"
 SINK: Final = "_spark_metadata"
 COMPACT: Final = ".compact"
 
@@ -32,6 +35,15 @@ class Checkpoint:
     def __init__(self, spark: SparkSession, directory: str) -> None:
         self._spark = spark
         self._directory = directory
+
+    def check(self) -> None:
+        """Raises SettingsError if a file that Spark goes on from is damaged: Spark's error has a trace, and
+        not the file's name."""
+        if self._exists(METADATA):
+            self._parsed(METADATA, self._lines(METADATA) or [""])
+        for folder in (OFFSETS, COMMITS):
+            for number in sorted(self._batches(folder))[-2:]:
+                self._log(f"{folder}/{number}", 3 if folder == OFFSETS else 2)
 
     def end(self) -> StreamOffset | None:
         """The offsets after the last finished batch; None if there is none.
@@ -79,8 +91,7 @@ class Checkpoint:
         found: dict[str, int] = {}
         for log in logs:
             assert log in names, log
-            for line in self._lines(f"{SINK}/{log}")[1:]:
-                status = json.loads(line)
+            for status in self._log(f"{SINK}/{log}"):
                 if status["action"] == "add":
                     found[status["path"]] = status["size"]
                 else:
@@ -107,17 +118,36 @@ class Checkpoint:
 
     def _offsets(self, batch: int) -> StreamOffset:
         """The end of a batch: the file has the version, Spark's settings, then the source's offsets."""
-        return StreamOffset.from_json(json.loads(self._lines(f"{OFFSETS}/{batch}")[2]))
+        return StreamOffset.from_json(self._log(f"{OFFSETS}/{batch}", 3)[1])
+
+    def _log(self, name: str, lines_min: int = 1) -> list[Any]:
+        """What a log of a batch has after its version, line by line."""
+        lines = self._lines(name)
+        if len(lines) < lines_min or not lines[0].startswith("v"):
+            raise self._damaged(name, "it is cut short")
+        return self._parsed(name, lines[1:])
+
+    def _parsed(self, name: str, lines: Iterable[str]) -> list[Any]:
+        try:
+            return [json.loads(line) for line in lines]
+        except ValueError as error:
+            raise self._damaged(name, str(error)) from None
+
+    def _damaged(self, name: str, why: str) -> SettingsError:
+        return SettingsError(
+            f"{self._directory} is not whole: {name} is damaged ({why}); put it back from a copy, or begin "
+            "another archive"
+        )
 
     def _batches(self, folder: str) -> set[int]:
         return {number for _, number in self._listed(folder)}
 
     def _listed(self, folder: str) -> list[tuple[str, int]]:
         """The names of the logs in a folder, each with its batch."""
+        if not self._exists(folder):
+            return []
         path = self._path(folder)
         system = path.getFileSystem(self._hadoop())
-        if not system.exists(path):
-            return []
         names = [str(status.getPath().getName()) for status in system.listStatus(path)]
         return [
             (name, int(name.removesuffix(COMPACT))) for name in names if name.removesuffix(COMPACT).isdigit()
@@ -128,9 +158,15 @@ class Checkpoint:
         stream = path.getFileSystem(self._hadoop()).open(path)
         try:
             data = bytes(self._jvm().org.apache.commons.io.IOUtils.toByteArray(stream))
+        except Py4JJavaError as error:  # its checksum is kept in another file
+            raise self._damaged(name, message_of(error)) from error
         finally:
             stream.close()
-        return [line for line in data.decode().splitlines() if line]
+        return [line for line in data.decode(errors="replace").splitlines() if line]
+
+    def _exists(self, name: str) -> bool:
+        path = self._path(name)
+        return bool(path.getFileSystem(self._hadoop()).exists(path))
 
     def _path(self, name: str) -> Any:
         return self._jvm().org.apache.hadoop.fs.Path(f"{self._directory}/{name}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -14,12 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from strandline.errors import StrandlineError
 from strandline.pipeline.core.connection import Connection
-
-_OURS: Final = re.compile(r"^\s*strandline(?:\.pipeline)?\.errors\.(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
-"""The last line of a traceback of the source, within Spark's message."""
-_BRIDGE: Final = re.compile(r"^An error occurred while calling \S+$|^: (?:[\w.$]+: )?")
-"""What the bridge to Java puts before the message."""
-
+from strandline.pipeline.spark.messages import message_of
 
 IN_MEMORY: Final = StorageLevel.MEMORY_AND_DISK
 """For small frames; what does not fit in memory goes to disk."""
@@ -55,13 +49,3 @@ def spark_errors() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         raise JobFailed(message_of(error)) from error
-
-
-def message_of(error: PySparkException | Py4JError) -> str:
-    """The error message, in one line."""
-    text = str(error)
-    found = _OURS.findall(text)
-    if found:
-        return str(found[-1][1]).strip()
-    lines = [_BRIDGE.sub("", line.strip()) for line in text.splitlines()]
-    return next((line for line in lines if line), type(error).__name__)

@@ -7,13 +7,18 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships none
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from strandline.errors import SettingsError
 from strandline.pipeline.source import KEEPS_SCANS_APART, StrandlineDataSource
 from strandline.pipeline.spark import memory
 from strandline.pipeline.spark.home import spark_home
 from strandline.pipeline.spark.java import find_java
+from strandline.pipeline.spark.master import check_master
+from strandline.pipeline.spark.messages import message_of
 
 # PySpark forks to start its JVM. In a process with gRPC clients, gRPC's fork handlers sometimes kill the
 # child before it becomes the JVM. This package never forks without exec, so the handlers are not needed.
@@ -50,11 +55,12 @@ def session(master: str = "local[*]", app: str = "strandline", **conf: str) -> S
     PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON and, for a local master, SPARK_LOCAL_IP in this process's
     environment, all except the first only if they are not set. A local Spark has a quarter of the machine's
     memory, 1 to 8 GiB, unless `spark.driver.memory` is set here or in Spark's configuration. Raises
-    SettingsError if there is no Java that Spark can use.
+    SettingsError if there is no Java that Spark can use, or no Spark at `master`.
     """
     builder = SparkSession.builder.master(master).appName(app)
     settings = _SETTINGS | _launch()
     if SparkContext._active_spark_context is None:
+        check_master(conf.get("spark.master", master), os.environ)
         os.environ["JAVA_HOME"] = str(find_java().home)
         os.environ.setdefault("SPARK_HOME", str(spark_home()))
         # Another python3 on PATH would lack these packages, or have another version.
@@ -66,7 +72,10 @@ def session(master: str = "local[*]", app: str = "strandline", **conf: str) -> S
                 settings[memory.SETTING] = f"{memory.driver_memory_mib(memory.machine_bytes())}m"
     for name, value in (settings | conf).items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise SettingsError(f"Spark did not start with master {master!r}: {message_of(error)}") from error
     spark.dataSource.register(StrandlineDataSource)
     return spark
 

@@ -60,4 +60,6 @@ def open_session(master: str, app: str, **conf: str) -> Any:
         raise SettingsError(
             f"{missing.name} is missing, which the pipeline needs: pip install 'strandline[spark]'"
         ) from missing
+    if not master.startswith("local"):
+        click.echo(f"connecting to {master}", err=True)  # Spark tries for a minute
     return session(master, f"strandline {app}", **conf)
