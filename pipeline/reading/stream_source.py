@@ -25,6 +25,7 @@ from strandline.errors import StrandlineError
 from strandline.pipeline.core import progress
 from strandline.pipeline.core.offsets import Offsets, StreamOffset, listed
 from strandline.pipeline.core.options import INT64_MAX, SourceOptions
+from strandline.pipeline.core.pace import Pace
 from strandline.pipeline.core.ranges import backlog, cut_away, ended_earlier
 from strandline.pipeline.errors import InvalidOption
 from strandline.pipeline.loop_thread import call
@@ -69,6 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end for availableNow."""
         self._seen: Snapshot | None = None
         self._clock = clock or SystemClock()
+        self._pace = Pace()
         self._reported: dict[str, Any] | None = None
         """What `commitGroup` has, or what could not be committed at `_report_failed_at`."""
         self._report_failed_at: float | None = None
@@ -83,13 +85,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch, or an unchanged `start` if there is none yet. Raises DataLost.
+        """The end of the next batch, or an unchanged `start` if there is none yet, which waits a moment for
+        some. Raises DataLost.
 
         Spark asks for what comes after `start` once its record of commits has the batch that ended there.
         """
+        if self._target is None and (wait_s := self._pace.wait_s(self._clock.monotonic())):
+            call(self._clock.sleep(wait_s))
         end = self._next_end(start, limit)
         if start != self._initial:
             self._report(start)
+        if end == start:
+            self._pace.idle(self._clock.monotonic())
+        else:
+            self._pace.busy()
         return end
 
     def _next_end(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -172,6 +181,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has committed the batch that ends here, and has begun the next one."""
+        self._pace.busy()
         self._report(end)
 
     def _report(self, end: dict[str, Any]) -> None:

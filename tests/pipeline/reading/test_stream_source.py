@@ -20,7 +20,7 @@ from strandline.pipeline.reading.cluster_facts import ClusterFacts
 from strandline.pipeline.reading.stream_source import COMMIT_S_MAX, StreamReader
 from strandline.ports import Clock
 from tests.pipeline.log_world import CLOCK, LogWorld
-from tests.strandline.client.network import memory_host
+from tests.strandline.client.network import FastClock, memory_host
 
 ALL = ReadAllAvailable()
 Offset = dict[str, Any]
@@ -216,6 +216,47 @@ def test_available_now_ends_at_the_first_end_even_if_more_is_written(
     world.topics["t"][1].append(world.create("other")[0])
     world.topics["t"][1][1].write(7)
     assert [stream.batch(), stream.batch(), stream.batch()] == [[(0, 0, 3)], [(0, 3, 5)], []]
+
+
+def test_an_idle_stream_asks_brokers_once_a_second_and_a_busy_one_whenever_spark_asks_it(
+    world: LogWorld, started: list[Query]
+) -> None:
+    """It asked them as often as Spark asks it, which is 64 times a second."""
+    (log,) = world.create("t")
+    clock = FastClock()
+    stream = query(world, started, clock=clock)
+    assert stream.batch() == []
+
+    def looks(until: float, *, another_is_busy: bool = False) -> int:
+        before = world.asked.count("ListOffsets")
+        while clock.now < until:
+            assert stream.batch() == []
+            clock.now += 1 / 64
+            if another_is_busy:
+                stream.reader.commit(stream.reader.initialOffset())
+        return world.asked.count("ListOffsets") - before
+
+    assert looks(until=8) < 100, "after a pause of a second, records are seen after an eighth of one"
+    assert 50 <= looks(until=68) <= 61
+    log.write(3)
+    assert stream.batch() == [(0, 0, 3)]
+    busy_since = clock.now
+    assert looks(busy_since + 1, another_is_busy=True) == 64
+    assert clock.now == busy_since + 1, "it holds up no other stream of the query"
+
+
+def test_a_stream_that_reads_what_is_there_now_waits_for_nothing(
+    world: LogWorld, started: list[Query]
+) -> None:
+    (log,) = world.create("t")
+    clock = FastClock()
+    stream = query(world, started, clock=clock, startingOffsets="earliest")
+    assert stream.batch() == []
+    clock.now += 60
+    log.write(3)
+    stream.reader.prepareForTriggerAvailableNow()
+    assert [stream.batch(), stream.batch(), stream.batch()] == [[(0, 0, 3)], [], []]
+    assert clock.now == 60
 
 
 # --- what is lost -------------------------------------------------------------------------------
