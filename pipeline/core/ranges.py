@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from strandline.ids import NO_EPOCH, TopicPartition
@@ -20,6 +20,9 @@ class OffsetRange:
     start: int
     end: int
     topic_id: str
+    leader_epoch: int = field(default=NO_EPOCH, compare=False)
+    """Of the partition when the range was planned: a broker that knows only earlier ones may have another
+    topic under the name."""
 
     @property
     def name(self) -> TopicPartition:

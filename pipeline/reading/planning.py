@@ -117,7 +117,7 @@ def in_logs(
     for one in wanted:
         bounds = snapshot.bounds.get(one.name)
         if bounds is not None and same_topic(TopicId(one.topic_id), TopicId(snapshot.ids[one.topic])):
-            one, loss = begin_in_log(one, bounds)
+            one, loss = begin_in_log(replace(one, leader_epoch=bounds.leader_epoch), bounds)
             if loss is not None:
                 lose(loss, fail=fail_on_data_loss)
         found.append(one)

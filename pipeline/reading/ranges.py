@@ -199,11 +199,13 @@ class RangeReader(Client[ConsumerSettings]):
         return chunk
 
     async def _check_topic(self, reading: _Reading, epoch: int = NO_EPOCH, *, at: int | None = None) -> bool:
-        """Whether the topic of the range still has its name, by a broker that knows this leader epoch.
+        """Whether the topic of the range still has its name, by a broker that knows this leader epoch, and
+        that of the plan.
 
         If not, the rest from `at` on is lost.
         """
         name, wanted, at = reading.wanted.name, reading.wanted, reading.at if at is None else at
+        epoch = max(epoch, wanted.leader_epoch)
         missed_at: float | None = None
         tries = Tries(self._settings, self._clock)
         while True:
@@ -220,14 +222,14 @@ class RangeReader(Client[ConsumerSettings]):
                     if now - missed_at >= min(TOPIC_WAIT_MS / 1000, reading.timeout_s):
                         self._lose(reading, ranges.deleted(name, at))
                         return False
+                elif (known := topic.partitions[wanted.partition].leader_epoch) < epoch:
+                    self._check_timeout(reading, f"no broker knows leader epoch {epoch} of {name}")
                 elif not same_topic(TopicId(wanted.topic_id), topic.topic_id):
                     self._lose(reading, ranges.created_again(name, at, wanted.topic_id, topic.topic_id))
                     return False
-                elif (known := topic.partitions[wanted.partition].leader_epoch) >= epoch:
+                else:
                     reading.epoch = max(reading.epoch, known)
                     return True
-                else:
-                    self._check_timeout(reading, f"no broker knows leader epoch {epoch} of {name}")
             await tries.pause()
 
     def _waited_s(self, reading: _Reading) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -173,6 +174,25 @@ async def test_another_topic_of_the_name_is_a_loss_and_not_read(world: LogWorld,
     with pytest.raises(DataLost, match=r"^t-0 has lost from offset 5 on: .*id second in place of first"):
         await read(reader, part(5, 30))
     assert await read(reader, part(5, 30), fail=False) == []
+
+
+async def test_a_broker_that_knows_only_the_old_topic_is_not_believed(
+    world: LogWorld, reader: RangeReader
+) -> None:
+    """The driver has planned on the new one already; it was another topic of the name, and lost."""
+    world.create("t")[0].write(3)
+    world.fall_behind()
+    (new,) = world.create("t", topic_id="second", epoch=7)
+    new.write(9)
+
+    async def learn() -> None:
+        await CLOCK.sleep(0.1)
+        world.known = None
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(learn())
+        planned = replace(part(0, 9), topic_id="second", leader_epoch=7)
+        assert await read(reader, planned) == list(range(9))
 
 
 @pytest.mark.parametrize("behind", [False, True])
