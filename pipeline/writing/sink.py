@@ -59,7 +59,7 @@ def batch_writer(schema: StructType, options: Mapping[str, str], overwrite: bool
     BrokerNotAvailable."""
     if overwrite:
         raise InvalidOption('mode "overwrite": a topic is only ever written behind; use mode("append")')
-    return BatchWriter(_sink(schema, options), f"write {uuid.uuid4()}")
+    return BatchWriter(_sink(schema, options, stream=False), f"write {uuid.uuid4()}")
 
 
 def stream_writer(
@@ -70,19 +70,20 @@ def stream_writer(
         raise InvalidOption(
             'output mode "complete": a topic is only written behind; use outputMode("update") or "append"'
         )
-    return StreamWriter(_sink(schema, options))
+    return StreamWriter(_sink(schema, options, stream=True))
 
 
-def _sink(schema: StructType, given: Mapping[str, str]) -> _Sink:
+def _sink(schema: StructType, given: Mapping[str, str], *, stream: bool) -> _Sink:
     options = sink_options(given)
     check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields], options)
     topics: dict[str, TopicFacts] = {}
     if options.topic is not None:
         from strandline.pipeline.loop_thread import call
-        from strandline.pipeline.writing.task import look_up
+        from strandline.pipeline.writing.task import LOOK_S_MAX, look_up
 
+        limit_s = None if stream else LOOK_S_MAX
         try:
-            topics[options.topic] = call(look_up(options, options.topic))
+            topics[options.topic] = call(look_up(options, options.topic, limit_s))
         except UnknownTopicOrPartition as error:
             raise UnknownTopicOrPartition(
                 f"topic = {options.topic!r}: there is no such topic, create it first ({error.message})"

@@ -33,8 +33,8 @@ from strandline.vocabulary.topic_config import TopicConfig
 logger = logging.getLogger(__name__)
 
 LOOK_S_MAX: Final = 10.0
-"""How long to wait for any broker's answer: Spark on one machine does not repeat a task that failed on a busy
-broker."""
+"""How long the driver of `df.write` waits for any broker's answer: the addresses may be wrong. A stream and a
+task wait `deliveryTimeoutMs`, as they do for a write: Spark ends the query if they fail."""
 PIECES_WAITING_MAX: Final = 2
 """Waiting batches of a target: the next one is prepared while one is in flight."""
 
@@ -69,14 +69,16 @@ class SinkClient(Client[ClientSettings]):
             name, topic_id, self._cluster, self._settings, self._clock, delivery_s=self._delivery_s
         )
 
-    async def facts(self, topic: str) -> TopicFacts:
-        """The facts of a topic, within LOOK_S_MAX. Raises UnknownTopicOrPartition, BrokerNotAvailable."""
+    async def facts(self, topic: str, limit_s: float | None = None) -> TopicFacts:
+        """The facts of a topic, within `limit_s` (None: `deliveryTimeoutMs`). Raises UnknownTopicOrPartition,
+        BrokerNotAvailable."""
         metadata = await retry(
             lambda: self._cluster.topic(topic),
             f"the look at topic {topic} waits",
             settings=self._settings,
             clock=self._clock,
-            limit_s=LOOK_S_MAX,
+            limit_s=self._delivery_s if limit_s is None else limit_s,
+            level=logging.WARNING,
             retriable=lambda error: isinstance(error, BrokerNotAvailable),
         )
         config = TopicConfig.parse(metadata.config)
@@ -84,10 +86,10 @@ class SinkClient(Client[ClientSettings]):
         return TopicFacts(count, config.max_message_bytes, config.compacts, metadata.topic_id)
 
 
-async def look_up(options: SinkOptions, topic: str) -> TopicFacts:
-    """The facts of a topic. Raises UnknownTopicOrPartition, BrokerNotAvailable."""
+async def look_up(options: SinkOptions, topic: str, limit_s: float | None = None) -> TopicFacts:
+    """As `SinkClient.facts`."""
     async with SinkClient(options) as client:
-        return await client.facts(topic)
+        return await client.facts(topic, limit_s)
 
 
 def write_rows(

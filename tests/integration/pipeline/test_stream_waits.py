@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from strandline import Admin, TopicPartition
 from strandline.adapters.system.clock import SystemClock
+from strandline.pipeline.writing.sink import StreamWriter, stream_writer
+from strandline.pipeline.writing.task import LOOK_S_MAX
 from tests.conftest import ClusterFactory
 from tests.integration.pipeline.source_world import World
 from tests.integration.support.harness import FAULT_SETTINGS
@@ -80,6 +83,24 @@ async def test_a_batch_that_spark_may_run_again_is_not_reported(world: World, tm
     assert await committed(world, group, topic) == 4
     await asyncio.to_thread(world.run, stream, "fails")
     assert await committed(world, group, topic) == 10
+
+
+async def test_the_driver_of_a_stream_that_writes_waits_as_its_tasks_do(world: World) -> None:
+    """Before each batch it looks at the topic, and gave that ten seconds."""
+    topic = await topic_of(world, 1)
+    schema = StructType([StructField("value", BinaryType())])
+    given = {"bootstrap": world.cluster.bootstrap, "topic": topic}
+    await world.cluster.kill_broker(BROKER)
+    async with asyncio.TaskGroup() as tasks:
+        looking = tasks.create_task(asyncio.to_thread(stream_writer, schema, given, False))
+        until = CLOCK.monotonic() + LOOK_S_MAX + 3
+        await eventually(lambda: CLOCK.monotonic() > until or looking.done(), deadline_s=60, what="it waits")
+        waited = not looking.done()
+        await world.cluster.start_broker(BROKER)
+    assert waited
+    writer = looking.result()
+    assert isinstance(writer, StreamWriter)
+    assert writer._sink.topics[topic].partitions == 1
 
 
 async def test_a_stream_outlives_its_only_broker_and_can_be_stopped_without_it(world: World) -> None:
