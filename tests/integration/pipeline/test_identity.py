@@ -17,17 +17,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from strandline import Admin
+from strandline.client.admin.topics import PartitionDescription
 from strandline.errors import UnknownTopicId
 from strandline.pipeline.core.options import source_options
 from strandline.pipeline.core.sink_options import sink_options
 from strandline.pipeline.errors import DataLost
-from strandline.pipeline.reading.batch_source import BatchReader
+from strandline.pipeline.reading.batch_source import BatchReader, RangePartition
 from strandline.pipeline.reading.stream_source import StreamReader
 from strandline.pipeline.writing.exactly_once import TopicFacts
 from strandline.pipeline.writing.row_buffer import Checks, RowBuffer
 from strandline.pipeline.writing.task import Piece, append_rows, look_up
 from tests.conftest import ClusterFactory
 from tests.integration.pipeline.source_world import World
+from tests.integration.support.harness import FAULT_SETTINGS
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -37,7 +39,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 async def world(
     make_module_cluster: ClusterFactory, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> World:
-    return World(await make_module_cluster(brokers=3), spark, tmp_path_factory.mktemp("identity"))
+    cluster = await make_module_cluster(brokers=3, broker_settings=FAULT_SETTINGS)
+    return World(cluster, spark, tmp_path_factory.mktemp("identity"))
 
 
 async def made_anew(world: World, topic: str) -> None:
@@ -114,6 +117,59 @@ async def test_a_batch_is_written_to_one_topic_though_another_gets_its_name_mean
     assert sorted(row.value or b"" for row in await world.rows(topic)) == sorted(
         b"%d of %d" % (row, number) for row in range(5) for number in range(2)
     )
+
+
+async def test_a_stream_is_told_of_a_log_that_was_cut_and_has_grown_again(world: World) -> None:
+    """(CORRECTNESS P3) An unclean election: other records have the offsets of those that were read."""
+    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    topic = await world.topic(replicas=2, config=config)
+    await world.fill(topic, values(5))
+    given = {"bootstrap": world.cluster.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    reader = StreamReader(source_options(given, stream=True))
+    lenient = StreamReader(source_options({**given, "failOnDataLoss": "false"}, stream=True))
+
+    async def partition() -> PartitionDescription:
+        async with Admin(world.cluster.bootstrap) as admin:
+            (described,) = await admin.describe_topics([topic])
+            return described.partitions[0]
+
+    before = await partition()
+    (follower,) = set(before.replicas) - {before.leader}
+    down = []
+    try:
+        down.append(follower)
+        await world.cluster.kill_broker(follower)
+
+        async def alone() -> bool:
+            return (await partition()).isr == (before.leader,)
+
+        await eventually(alone, deadline_s=60, what="the follower is out of the ISR")
+        await world.fill(topic, values(5))
+        start = await asyncio.to_thread(reader.initialOffset)
+        read = await asyncio.to_thread(reader.latestOffset, start, ReadAllAvailable())
+        assert read[topic] == {"0": 10}
+        down.append(before.leader)
+        await world.cluster.kill_broker(before.leader)
+        await world.cluster.start_broker(follower)
+        down.remove(follower)
+
+        async def led() -> bool:
+            return (await partition()).leader == follower
+
+        await eventually(led, deadline_s=60, what="the follower leads, with a loss")
+        await world.fill(topic, values(20))
+        why = f"{topic}-0 has lost offsets 5 to 9: an election with a loss has cut the log there"
+        with pytest.raises(DataLost, match=why):
+            await asyncio.to_thread(reader.latestOffset, read, ReadAllAvailable())
+        end = await asyncio.to_thread(lenient.latestOffset, read, ReadAllAvailable())
+        (planned,) = await asyncio.to_thread(lenient.partitions, read, end)
+        assert isinstance(planned, RangePartition)
+        assert (planned.value.start, planned.value.end) == (5, 25)
+    finally:
+        await asyncio.to_thread(reader.stop)
+        await asyncio.to_thread(lenient.stop)
+        for broker in down:
+            await world.cluster.start_broker(broker)
 
 
 async def test_offsets_have_the_epochs_that_brokers_know_over_changes_of_leaders(world: World) -> None:
