@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from strandline.console.core.timeline.places import NO_REF, Ref
+from strandline.ids import NO_EPOCH
 
 V = TypeVar("V")
 
@@ -62,7 +63,7 @@ class Steps(Generic[V]):
 
     def add(self, at_ms: int, value: V, ref: Ref, order: int = 0) -> None:
         """Adds what an event says. An equal step of the same time stays; what was only seen gives way."""
-        if at_ms <= self.seen_ms and self._at and self._at[0] == ALWAYS:
+        if at_ms <= self.seen_ms and self._at and (self._at[0] == ALWAYS or self._seen_late(order)):
             self._delete(0)  # what was seen then need not have held before this event
         low = bisect_left(self._order, order)
         high = bisect_right(self._order, order)
@@ -81,11 +82,16 @@ class Steps(Generic[V]):
             at_ms = min(at_ms, self._at[here])
         self._insert(here, at_ms, value, ref, order)
 
+    def _seen_late(self, order: int) -> bool:
+        """Whether the first step was only seen, after an event of this order had ended it."""
+        return self._refs[0] == NO_REF and self._order[0] < order
+
     def see(self, at_ms: int, value: V, order: int = 0) -> None:
         """Notes what was seen at a time, if events do not say it: it held always if nothing else is known,
-        and since then if its order is a later one. It has not ended then, if that was only seen."""
+        and since then if its order is a later one, or NO_EPOCH, as of what is new. It has not ended then, if
+        that was only seen."""
         if not self._values:
-            self._insert(0, at_ms if self._ends else ALWAYS, value, NO_REF, order)
+            self._insert(0, at_ms if order == NO_EPOCH or self._ends else ALWAYS, value, NO_REF, order)
             self.seen_ms = at_ms
         elif order > self._order[-1]:
             self._insert(len(self._values), max(at_ms, self._at[-1]), value, NO_REF, order)

@@ -9,7 +9,9 @@ import pytest
 from strandline.console.core.timeline.explanation import explain
 from strandline.console.core.timeline.journal import Record
 from strandline.console.core.timeline.places import Source, parse_id
-from strandline.ids import TopicId
+from strandline.console.core.timeline.rows import GONE
+from strandline.console.core.window import Window
+from strandline.ids import NO_BROKER, NO_EPOCH, TopicId
 from strandline.vocabulary.metadata import PartitionMetadata, TopicMetadata
 from tests.console.core.timeline.events import AT, change, elected
 from tests.console.core.timeline.test_window import ALL, drawn, lane, window_of
@@ -99,3 +101,25 @@ def test_a_deletion_by_a_clock_that_is_ahead_does_not_end_the_new_topic() -> Non
     window = window_of(*LIVES[:3], *ahead, LIVES[6])
     bars = [(each["from"] - AT, each["until"], each["broker"]) for each in lane(window, "leader")]
     assert bars == [(10, AT + 610, 1), (610, None, 2)]
+
+
+@pytest.mark.parametrize("elected_ms", [-1, 0, 15, 5_000])
+def test_a_partition_that_was_seen_before_its_first_election_had_no_leader_from_then_on(
+    elected_ms: int,
+) -> None:
+    """Not since ever. An election by a clock that is behind leaves nothing of what was seen."""
+    window = Window()
+    for at_ms in (0, 10):
+        partition = PartitionMetadata(1, NO_BROKER, NO_EPOCH, (1, 2), (1, 2))
+        window.seen_topics((TopicMetadata("orders", TopicId("a" * 32), (partition,)),), AT + at_ms)
+    created = [made(0, "created", AT - 5, "a" * 32)]
+    window.read(Source.STATE, 0, created, AT + 20)
+    assert [(each["from"], each["until"], each["broker"]) for each in lane(window, "leader")] == [
+        (AT, None, GONE)
+    ]
+    election = [elected(1, 1, 0, AT + elected_ms, isr=[1, 2], topic_id="a" * 32)]
+    window.read(Source.STATE, 0, election, AT + 6_000)
+    bars = [(each["from"] - AT, each["until"], each["broker"]) for each in lane(window, "leader")]
+    waited = [] if elected_ms <= 0 else [(0, AT + elected_ms, GONE)]
+    assert bars == [*waited, (elected_ms, None, 1)]
+    assert lane(window, "isr")[0]["from"] == AT + min(elected_ms, 0)
