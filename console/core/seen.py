@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Final
 
 from strandline.vocabulary.admin import BrokerDescription, OngoingReassignment
 from strandline.vocabulary.metadata import Endpoint, TopicMetadata
+
+DEPARTED_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Seen:
     problem: str = ""
     unanswered: bool = False
     """Whether the problem is that no broker answers."""
+    departed: tuple[Endpoint, ...] = ()
+    """Brokers that were alive at an earlier reading, as they were known then; at most DEPARTED_MAX."""
 
     controller: Endpoint | None = None
     """The active one."""
@@ -37,6 +42,12 @@ class Seen:
     described_at_ms: int | None = None
     """When the three above were read."""
     controller_problem: str = ""
+
+    def with_brokers(self, alive: tuple[Endpoint, ...]) -> Seen:
+        """The same with these brokers alive, and no others."""
+        now = {each.id for each in alive}
+        gone = {each.id: each for each in (*self.departed, *self.brokers) if each.id not in now}
+        return replace(self, brokers=alive, departed=tuple(gone.values())[-DEPARTED_MAX:])
 
     @property
     def is_old(self) -> bool:

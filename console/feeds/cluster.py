@@ -102,9 +102,8 @@ class ClusterFeed:
         finally:
             late.cancel()
         self.seen = replace(
-            self.seen,
+            self.seen.with_brokers(found.brokers),
             cluster_id=found.cluster_id,
-            brokers=found.brokers,
             topics=found.topics,
             read_at_ms=self._clock.wall_ms(),
             problem="",

@@ -16,8 +16,10 @@ class BrokerLine:
 
     broker: int
     address: str
-    """Empty for a broker that is away: it has none now."""
+    """For a broker that is away, the last one that the console saw; empty if it saw none."""
     rack: str
+    departed: bool
+    """Whether the address and the rack are from before it went away."""
     kind: str
     words: str
     leads: int
@@ -41,9 +43,11 @@ def broker_lines(seen: Seen, loads: dict[int, Load] | None) -> list[BrokerLine]:
             replicas.update(partition.replicas)
     described = {each.endpoint.id: each for each in seen.described}
     alive = {each.id: each for each in seen.brokers}
+    departed = {each.id: each for each in seen.departed}
     lines = []
     for broker in sorted({*alive, *described, *replicas}):
         end, of_controller = alive.get(broker), described.get(broker)
+        place = end or departed.get(broker)
         kind, words = ("good", "alive") if end is not None else ("bad", "away")
         if of_controller is not None and end is not None and of_controller.shutting_down:
             kind, words = "warn", "shutting down"
@@ -54,8 +58,9 @@ def broker_lines(seen: Seen, loads: dict[int, Load] | None) -> list[BrokerLine]:
         lines.append(
             BrokerLine(
                 broker,
-                "" if end is None else end.address,
-                "" if end is None else end.rack,
+                "" if place is None else place.address,
+                "" if place is None else place.rack,
+                place is not end,
                 kind,
                 words,
                 leads[broker],

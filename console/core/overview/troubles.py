@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from strandline.client.admin.topics import Condition, conditions
 from strandline.console.core.groups.lag import Sample
@@ -12,6 +12,9 @@ from strandline.console.core.overview.lags import rising_since
 from strandline.console.core.permalink import group_link, timeline_link
 from strandline.console.core.seen import Seen
 from strandline.console.core.timeline.all_rows import Rows
+from strandline.console.core.timeline.lanes.spans import Spans
+from strandline.console.core.timeline.lanes.steps import Step
+from strandline.console.core.timeline.places import NO_REF, Ref, event_id
 from strandline.console.core.timeline.rows import BrokerRow, PartitionRow
 from strandline.console.core.words import counted, duration, listed, number, shown
 from strandline.ids import TopicPartition
@@ -25,6 +28,8 @@ NAMED_MAX: Final = 3
 LISTED_MAX: Final = 50
 """Partitions that are listed beneath it."""
 
+Began = tuple[int, Ref]
+"""A moment, and the event that says so."""
 Key = tuple[str, ...]
 """What a trouble is about, for the moment at which it was seen first."""
 
@@ -86,7 +91,7 @@ def troubles(
         *_away(seen, alive, rows, sights),
         *_partitions(seen, alive, rows, sights),
         *_moves(seen, alive, rows, now_ms),
-        *_queues(seen, now_ms),
+        *_queues(seen, rows, now_ms),
         *_lags(lags),
     ]
     return sorted(found, key=lambda each: not each.grave)
@@ -115,10 +120,9 @@ def _unreachable(seen: Seen) -> Iterator[Trouble]:
 def _away(seen: Seen, alive: set[int], rows: Rows, sights: Sights) -> Iterator[Trouble]:
     replicas = _replicas_away(seen, alive)
     for broker in sorted(replicas):
-        since = _away_since(rows.brokers.get(broker))
         key = _key_of_broker(broker)
-        since = sights.of(key) if since is None else since
-        link = timeline_link(broker=broker, at_ms=since)
+        since, ref = _away_since(rows.brokers.get(broker)) or (sights.of(key), NO_REF)
+        link = timeline_link(broker=broker, at_ms=since, event=event_id(ref))
         has = f" It has {counted(replicas[broker], 'replica')}." if replicas[broker] else ""
         sentence = f"Broker {broker} is away.{has}"
         yield Trouble("away", False, sentence, (Subject(key, f"broker {broker}", since, link),))
@@ -218,29 +222,33 @@ def _subject(
     name = f"{topic.name}-{of.partition}"
     key = _key_of_partition(kind, topic, of)
     row = rows.known_partition(topic.name, of.partition)
-    since = None if row is None else _began(kind, row, of, alive, rows)
-    since = sights.of(key) if since is None else since
-    link = timeline_link(topic=topic.name, partition=of.partition, at_ms=since)
+    began = None if row is None else _began(kind, row, of, alive, rows)
+    since, ref = began or (sights.of(key), NO_REF)
+    link = timeline_link(topic=topic.name, partition=of.partition, at_ms=since, event=event_id(ref))
     return Subject(key, shown(name), since, link)
 
 
 def _began(
     kind: Condition, row: PartitionRow, of: PartitionMetadata, alive: set[int], rows: Rows
-) -> int | None:
+) -> Began | None:
     """When the trouble of a partition began, by its events."""
     if kind is Condition.LEADERLESS:
-        return row.leader.since(lambda leader: leader < 0)
+        return _first(row.leader.since(lambda leader: leader < 0))
     gone = [rows.brokers.get(broker) for broker in of.isr if broker not in alive]
     if gone:  # they are in the ISR still
-        return max((_away_since(each) or 0 for each in gone), default=0) or None
+        return max(filter(None, map(_away_since, gone)), default=None)
     if set(row.isr.last or ()) != set(of.isr):
         return None  # its events are not here yet
     most = len(of.isr) if kind is Condition.BELOW_MIN_ISR else len(of.replicas) - 1
-    return row.isr.since(lambda isr: len(isr) <= most)
+    return _first(row.isr.since(lambda isr: len(isr) <= most))
 
 
-def _away_since(row: BrokerRow | None) -> int | None:
-    return None if row is None else row.alive.since(lambda is_alive: not is_alive)
+def _away_since(row: BrokerRow | None) -> Began | None:
+    return None if row is None else _first(row.alive.since(lambda is_alive: not is_alive))
+
+
+def _first(step: Step[Any] | None) -> Began | None:
+    return None if step is None else (step.at_ms, step.ref)
 
 
 # --- moves, queues, groups ----------------------------------------------------------------------
@@ -254,9 +262,9 @@ def _moves(seen: Seen, alive: set[int], rows: Rows, now_ms: int) -> Iterator[Tro
             if (why := says(move, alive, now_ms)) is None:
                 continue
             row = rows.known_partition(*name)
-            began = None if row is None else row.reassignments.open_since()
-            at_ms = move.deadline_at_ms if kind == "overdue" else began
-            link = timeline_link(topic=name.topic, partition=name.partition, at_ms=at_ms)
+            at_ms, ref = _oldest(None if row is None else row.reassignments)
+            at_ms = move.deadline_at_ms if kind == "overdue" else at_ms
+            link = timeline_link(topic=name.topic, partition=name.partition, at_ms=at_ms, event=event_id(ref))
             subject = Subject((kind, name.topic, str(name.partition)), shown(str(name)), at_ms, link)
             found.append((why, subject))
         if found:
@@ -280,7 +288,13 @@ def _stuck(move: OngoingReassignment, alive: set[int], now_ms: int) -> str | Non
     return f"{listed(move.replicas)}, but broker {listed(away)} is away: it cannot end"
 
 
-def _queues(seen: Seen, now_ms: int) -> Iterator[Trouble]:
+def _oldest(spans: Spans | None) -> tuple[int | None, Ref]:
+    """When the oldest of them began that has not ended, and what says so."""
+    span = None if spans is None else spans.oldest_open()
+    return (None, NO_REF) if span is None else (span.from_ms, span.ref)
+
+
+def _queues(seen: Seen, rows: Rows, now_ms: int) -> Iterator[Trouble]:
     for each in seen.described:
         oldest = each.oldest_queued_at_ms
         if not oldest or now_ms - oldest < BACKLOG_MS:
@@ -288,7 +302,9 @@ def _queues(seen: Seen, now_ms: int) -> Iterator[Trouble]:
         broker = each.endpoint.id
         wait = "waits" if each.queued_state_changes == 1 else "wait"
         sentence = f"{counted(each.queued_state_changes, 'state change')} {wait} for broker {broker}."
-        link = timeline_link(broker=broker, at_ms=oldest)
+        row = rows.brokers.get(broker)
+        _, ref = _oldest(None if row is None else row.requests)
+        link = timeline_link(broker=broker, at_ms=oldest, event=event_id(ref))
         yield Trouble(
             "queue", False, sentence, (Subject(("queue", str(broker)), f"broker {broker}", oldest, link),)
         )

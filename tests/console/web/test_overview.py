@@ -31,23 +31,28 @@ async def test_a_killed_broker_is_told_and_the_link_leads_to_the_moment(harmed: 
             return words in (await browser.get("/?part=cluster")).words
 
         await eventually(lambda: says("well Every partition has a leader"), what="all is well")
+        (address,) = (each.address for each in console.cluster.seen.brokers if each.id == 2)
         before_ms = console.clock.wall_ms()
         harmed.kill(2)
         await eventually(lambda: says("Broker 2 is away."), what="the broker is missed")
         await eventually(
             lambda: says("replicas in sync than assigned; broker 2 is away"), what="its replicas are"
         )
+        await eventually(lambda: says(f"2 away {address} (last known)"), what="its address is still shown")
         page = (await browser.get("/?part=cluster")).text
         links = [
             urlsplit(each.replace("&amp;", "&"))
             for each in re.findall(r'href="(/timeline[^"]*from=[^"]*)"', page)
         ]
         assert links
+        assert any("event=" in link.query for link in links)
         for link in links:
             asked = parse_qs(link.query)
             assert int(asked["until"][0]) > before_ms
             answer = await browser.get(f"/api/timeline?{link.query}")
             assert answer.status == 200 and answer.json["rows_total"] >= 1
+            for event in asked.get("event", []):
+                assert (await browser.get(f"/api/timeline/event/{event}")).json["sentence"]
         harmed.start(2)
         await eventually(lambda: says("well Every partition has a leader"), what="all is well again")
 

@@ -115,9 +115,9 @@ class Spans:
         self._starts[:gone] = array("q", (span.from_ms for span in kept))
         return [span for span in old if not (span.open or span.until_ms > floor_ms)]
 
-    def open_since(self) -> int | None:
-        """When the oldest began that has not ended; None without one."""
-        return min((span.from_ms for span in self._open.values()), default=None)
+    def oldest_open(self) -> Span | None:
+        """The one that began first of those that have not ended; None without one."""
+        return min(self._open.values(), key=lambda span: span.from_ms, default=None)
 
     def within(self, from_ms: int, until_ms: int) -> Iterator[Span]:
         """Those of which a part is in this time, by their beginnings."""

@@ -165,13 +165,13 @@ class Steps(Generic[V]):
         """What holds now; None if that is not known, or nothing does."""
         return self._values[-1] if self._values and not self.ended else None
 
-    def since(self, holds: Callable[[V], bool]) -> int | None:
-        """When the time began in which every value until now satisfies a condition. None if the last one does
-        not, or if that is not known."""
+    def since(self, holds: Callable[[V], bool]) -> Step[V] | None:
+        """The first step of those up to now whose values all satisfy a condition. None if the last one does
+        not, or if it is not known when that began."""
         index = len(self._values)
         while index > 0 and holds(self._values[index - 1]) and self._end_of(index - 1) is None:
             index -= 1
-        return None if index == len(self._values) or self._at[index] == ALWAYS else self._at[index]
+        return None if index == len(self._values) or self._at[index] == ALWAYS else self._step(index)
 
     def _step(self, index: int) -> Step[V]:
         until = self._at[index + 1] if index + 1 < len(self._at) else None

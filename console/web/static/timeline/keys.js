@@ -5,7 +5,7 @@ export function listen(element, act) {
   element.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const name = NAMES[event.key];
-    if (!name) return;
+    if (!act[name]) return;
     event.preventDefault();
     act[name]();
   });

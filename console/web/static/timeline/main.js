@@ -78,8 +78,8 @@ class Timeline {
       previousEvent: () => this.step(-1),
       explain: () => this.explain(),
       help: () => this.controls.help(),
-      close: () => this.close(),
     });
+    keys.listen(document, { close: () => this.close() }); // wherever the focus is, in the explanation above all
     scroller.addEventListener("scroll", () => this.draw(), { passive: true });
     window.addEventListener("popstate", () => {
       this.view = fromAddress(location.search, this.clock.now(), this.whole);

@@ -8,6 +8,7 @@ from strandline.console.core.groups.lag import Sample
 from strandline.console.core.overview.troubles import LISTED_MAX, Sights, all_keys, troubles
 from strandline.console.core.seen import Seen
 from strandline.console.core.timeline.all_rows import Rows
+from strandline.console.core.timeline.places import Source, pack
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.vocabulary.admin import BrokerDescription, OngoingReassignment
 from strandline.vocabulary.metadata import Endpoint, PartitionMetadata, TopicMetadata
@@ -77,11 +78,14 @@ def test_a_trouble_began_with_the_event_that_says_so() -> None:
     assert row is not None
     for at_ms, isr in ((100_000, (1, 2, 3)), (200_000, (1, 2)), (300_000, (1, 2, 3)), (400_000, (1, 3))):
         row.isr.add(at_ms, isr, 1, at_ms)
-    row.isr.add(500_000, (1,), 1, 500_000)
+    row.isr.add(500_000, (1,), pack(Source.STATE, 3, 17), 500_000)
     under, below = seen(partition(0, isr=(1, 3))), seen(partition(0, isr=(1,)))
     (found,) = troubles(below, rows, {}, Sights(), NOW_MS)
     assert found.since_ms == 500_000
-    assert found.link == "/timeline?rows=partition&from=470000&until=530000&topic=orders&partition=0"
+    assert (
+        found.link
+        == "/timeline?rows=partition&from=470000&until=530000&topic=orders&partition=0&event=state%2F3%2F17"
+    )
     row.isr.add(600_000, (1, 3), 1, 600_000)
     (found,) = troubles(under, rows, {}, Sights(), NOW_MS)
     assert found.since_ms == 400_000
@@ -94,10 +98,11 @@ def test_a_lost_leader_and_a_lost_broker_are_dated_by_events() -> None:
     for at_ms, leader in ((100_000, 2), (200_000, NO_BROKER)):
         row.leader.add(at_ms, leader, 1, at_ms)
     broker.alive.add(90_000, True, 1)
-    broker.alive.add(190_000, False, 1)
+    broker.alive.add(190_000, False, pack(Source.SEEN, 0, 5))
     state = seen(partition(0, NO_BROKER, (2,)), alive=(1, 3))
     found = troubles(state, rows, {}, Sights(), NOW_MS)
     assert [(each.kind, each.since_ms) for each in found] == [("leaderless", 200_000), ("away", 190_000)]
+    assert [each.link.split("event=")[1] for each in found] == ["state%2F0%2F1", "seen%2F5"]
 
 
 def test_without_an_event_a_trouble_is_dated_by_its_first_sight() -> None:

@@ -111,7 +111,7 @@ def test_after_an_end_nothing_holds_until_the_next_step(first: int) -> None:
     assert bars(steps, 250) == [(100, 200, 0)] and list(steps.drawn(210, 290, 1)) == []
     assert (steps.value_at(199), steps.value_at(200), steps.value_at(300)) == (0, None, 1)
     assert steps.before(1) is None, "nothing held just before it"
-    assert steps.since(lambda value: value >= 0) == 300
+    assert steps.since(lambda value: value >= 0) == Step(300, None, 1, 1, 1)
     steps.end(400, 8, order=1)
     assert (steps.last, steps.ended, steps.since(lambda value: True)) == (None, True, None)
     steps.trim(350)
