@@ -10,12 +10,14 @@ from strandline.config.limits import MIB
 from strandline.console.clients import Clients
 from strandline.console.core.records.needle import HITS_MAX, Needle, Progress
 from strandline.console.records.pages import log_of
-from strandline.console.records.reading import Readers, Row, Undecodable, rows_until
+from strandline.console.records.reading import Readers, Row, Rows, Undecodable, rows_until
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 
 SLICE_S_MAX: Final = 2.0
 SLICE_BYTES_MAX: Final = 32 * MIB
+CHEAP: Final = 16
+"""A window of less than this part of a slice is followed by a larger one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +35,61 @@ async def begin(clients: Clients, name: TopicPartition, last: int) -> Progress:
     UnknownTopicOrPartition, LeaderNotAvailable, …"""
     _, ends = await log_of(clients.admin, name)
     start = max(ends.start, ends.high_watermark - last)
-    return Progress(start, start, ends.high_watermark, 0)
+    return Progress(start, max(start, ends.high_watermark), ends.high_watermark, 0)
 
 
 async def search(
     readers: Readers, clients: Clients, clock: Clock, name: TopicPartition, needle: Needle, so_far: Progress
 ) -> Slice:
-    """Search on, for SLICE_S_MAX and SLICE_BYTES_MAX at most."""
-    hits, at, read, is_full = list[Row](), so_far.at, 0, False
-    if so_far.done:
-        return Slice((), so_far)
-    until = clock.monotonic() + SLICE_S_MAX
-    async with (
-        readers.reader(clients, name, so_far.at) as source,
-        aclosing(rows_until(source, so_far.end, clock, idle_s=SLICE_S_MAX)) as coming,
-    ):
+    """Search on, from the newest records to older ones, for SLICE_S_MAX and SLICE_BYTES_MAX at most."""
+    hits = list[Row]()
+    progress = so_far
+    until_s, left = clock.monotonic() + SLICE_S_MAX, SLICE_BYTES_MAX
+    if progress.done:
+        return Slice((), progress)
+    async with readers.reader(clients, name, progress.next[0]) as source:
+        while True:
+            began_s = clock.monotonic()
+            first, _ = progress.next
+            source.seek(first)
+            found = await _window(source, progress, clock, needle, until_s, left)
+            if not found.whole:
+                is_first, stuck = progress is so_far, found.at <= first
+                progress = progress.narrowed() if is_first and not stuck else progress
+                return Slice(tuple(hits), progress, stuck=stuck)
+            now_s = clock.monotonic()
+            cheap = found.size <= SLICE_BYTES_MAX / CHEAP and now_s - began_s <= SLICE_S_MAX / CHEAP
+            progress = progress.after(len(found.hits), cheap=cheap)
+            hits += reversed(found.hits)
+            left -= found.size
+            if progress.done or found.size >= left or now_s >= until_s:
+                return Slice(tuple(hits[: HITS_MAX - so_far.hits]), progress)
+
+
+@dataclass(slots=True)
+class _Window:
+    """The hits of a window in the order of the log, how much was read, up to where, and if that is all."""
+
+    hits: list[Row]
+    size: int = 0
+    at: int = 0
+    whole: bool = False
+
+
+async def _window(
+    source: Rows, progress: Progress, clock: Clock, needle: Needle, until_s: float, size_max: int
+) -> _Window:
+    first, end = progress.next
+    found = _Window([])
+    async with aclosing(rows_until(source, end, clock, idle_s=SLICE_S_MAX)) as coming:
         async for rows in coming:
             for row in rows:
-                read, at = read + row.size, row.next_offset
-                if isinstance(row, Undecodable) or needle.is_in(row.parts):
-                    hits.append(row)
-                if is_full := so_far.hits + len(hits) >= HITS_MAX:
-                    break
-            if is_full or clock.monotonic() >= until or read >= SLICE_BYTES_MAX:
+                found.size += row.size
+                begins_here = row.offset >= first or first == progress.start  # a batch that cannot be decoded
+                if begins_here and (isinstance(row, Undecodable) or needle.is_in(row.parts)):
+                    found.hits.append(row)
+            if found.size >= size_max or clock.monotonic() >= until_s:
                 break
-        if not is_full:  # the log may have no records up to where the reader is
-            at = max(at, min(await source.position(), so_far.end))
-    progress = Progress(so_far.start, at, so_far.end, so_far.hits + len(hits))
-    return Slice(tuple(hits), progress, stuck=at == so_far.at)
+    found.at = await source.position()
+    found.whole = found.at >= end
+    return found

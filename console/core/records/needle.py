@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from strandline.errors import InvalidRequest
@@ -38,14 +38,24 @@ class Needle:
         return any(part is not None and self.data in part for part in parts)
 
 
+WINDOW_FIRST: Final = 50
+WINDOW_MAX: Final = 50_000
+"""Offsets that a search reads at once."""
+WINDOW_FACTOR: Final = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a search is: it reads from `start` to `end`, and is at `at`."""
+    """How far a search is: it reads from `end` back to `start`, and has searched the offsets from `at` on.
+
+    A log can only be read forwards, so it reads a window of offsets at once, at most `window` of them: more
+    after one that cost little, less after one that cost too much."""
 
     start: int
     at: int
     end: int
     hits: int
+    window: int = WINDOW_FIRST
 
     @property
     def is_full(self) -> bool:
@@ -54,4 +64,19 @@ class Progress:
 
     @property
     def done(self) -> bool:
-        return self.at >= self.end or self.is_full
+        return self.at <= self.start or self.is_full
+
+    @property
+    def next(self) -> tuple[int, int]:
+        """The offsets to read next: from the first to before the second."""
+        return max(self.start, self.at - self.window), self.at
+
+    def after(self, hits: int, *, cheap: bool) -> Progress:
+        """Once the next window was read, with so many hits."""
+        window = min(WINDOW_MAX, self.window * WINDOW_FACTOR) if cheap else self.window
+        return replace(self, at=self.next[0], hits=min(HITS_MAX, self.hits + hits), window=window)
+
+    def narrowed(self) -> Progress:
+        """With a smaller window, after one of which not all could be read in time."""
+        first, end = self.next
+        return replace(self, window=max(1, (end - first) // WINDOW_FACTOR))

@@ -16,7 +16,14 @@ from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
 from strandline.console.clients import Clients
 from strandline.console.core.forms import Form
 from strandline.console.core.records.asked import From, first_offset
-from strandline.console.core.records.needle import HITS_MAX, RECORDS_MAX, Needle, Progress
+from strandline.console.core.records.needle import (
+    HITS_MAX,
+    RECORDS_MAX,
+    WINDOW_FIRST,
+    WINDOW_MAX,
+    Needle,
+    Progress,
+)
 from strandline.console.core.records.rows import (
     ALONE,
     IN_A_LIST,
@@ -134,7 +141,7 @@ class RecordPages:
             found = await searching.search(self._readers, clients, self._clock, name, needle, so_far)
             at = found.progress
             asked = {"text": text, "bytes": hexadecimal, "last": last, "as": how}
-            there = {"start": at.start, "at": at.at, "end": at.end, "hits": at.hits}
+            there = {"start": at.start, "at": at.at, "end": at.end, "hits": at.hits, "window": at.window}
             on = f"{_base(name)}/search?{urlencode({**asked, **there})}"
         return await self._page(
             request,
@@ -273,4 +280,5 @@ def _progress(given: Form) -> Progress | None:
     if end is None:
         return None
     start = given.whole("start", max(0, end - RECORDS_MAX), end)
-    return Progress(start, given.whole("at", start, end), end, given.whole("hits", 0, HITS_MAX))
+    hits, window = given.whole("hits", 0, HITS_MAX), given.whole("window", 1, WINDOW_MAX, WINDOW_FIRST)
+    return Progress(start, given.whole("at", start, end), end, hits, window)

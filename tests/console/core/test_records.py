@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.console.core.records.asked import Ends, From, first_offset, notes
-from strandline.console.core.records.needle import Needle
+from strandline.console.core.records.needle import WINDOW_MAX, Needle, Progress
 from strandline.console.core.records.shown import INDENT_LEVELS_MAX, As, shown, visible
 from strandline.errors import InvalidRequest
 
@@ -118,3 +118,23 @@ def test_a_needle_is_text_or_bytes() -> None:
     for text, hexadecimal in (("", ""), ("a", "61"), ("", "6"), ("", "zz"), ("a" * 1_001, "")):
         with pytest.raises(InvalidRequest):
             Needle.read(text, hexadecimal)
+
+
+@given(st.integers(0, 500), st.integers(0, 5_000), st.lists(st.sampled_from(["cheap", "dear", "too dear"])))
+def test_a_search_reads_each_offset_once_and_the_newest_first(
+    start: int, count: int, costs: list[str]
+) -> None:
+    progress = Progress(start, start + count, start + count, 0)
+    read: list[int] = []
+    while not progress.done:
+        first, end = progress.next
+        cost = costs.pop() if costs else "cheap"
+        assert start <= first < end and end - first <= WINDOW_MAX
+        if cost == "too dear":
+            narrowed = progress.narrowed()
+            assert narrowed.next[1] - narrowed.next[0] < end - first or end - first == 1
+            progress = narrowed
+            continue
+        read += reversed(range(first, end))
+        progress = progress.after(0, cheap=cost == "cheap")
+    assert read == list(reversed(range(start, start + count)))

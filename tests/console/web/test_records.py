@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -126,18 +127,24 @@ async def test_a_large_value_is_cut_and_the_whole_is_a_file(changing: Browser, t
 async def test_a_search_finds_text_and_bytes_among_the_last_records(changing: Browser, topic: str) -> None:
     base = f"/topics/{topic}/0/search"
     page = await changing.get(f"{base}?text=k11")
-    found = [number for number in range(120) if f"/records/{number}?as=auto" in page.text]
-    assert found == [11, *range(110, 120)]
-    assert "Searched offsets 0 to 120 of 120: 11 found" in page.words and "Search on" not in page.words
+    found = re.findall(r"/0/records/(\d+)\?as=auto\">", page.text)
+    assert found == [*map(str, range(119, 109, -1)), "11"], "the newest first"
+    assert "Searched offsets 0 to 120, back to 0: 11 found" in page.words and "Search on" not in page.words
     assert (
-        "Searched offsets 110 to 120 of 120: 10 found"
+        "Searched offsets 110 to 120, back to 110: 10 found"
         in (await changing.get(f"{base}?text=k1&last=10")).words
     )
     header = await changing.get(f"{base}?bytes=616263&last=3")
     assert "3 found" in header.words
-    on = await changing.get(f"{base}?text=k11&start=0&at=112&end=118&hits=3")
-    assert "9 found" in on.words and "/records/111?as=auto" not in on.text
-    for query in ("text=a&bytes=61", "bytes=6", "text=a&end=5&at=9", "text=a&last=2000000"):
+    on = await changing.get(f"{base}?text=k11&start=10&at=112&end=118&hits=3&window=7")
+    assert "6 found" in on.words and "/records/112?as=auto" not in on.text
+    for query in (
+        "text=a&bytes=61",
+        "bytes=6",
+        "text=a&end=5&at=9",
+        "text=a&end=5&at=1&window=0",
+        "text=a&last=2000000",
+    ):
         assert (await changing.get(f"{base}?{query}")).status == 400
 
 
