@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
@@ -39,6 +40,33 @@ async def test_a_page_can_be_used_by_everybody(
     console: str, open_page: OpenPage, path: str, size: tuple[int, int], scheme: Scheme
 ) -> None:
     await check_usable(await open_page(console + path, size=size, scheme=scheme))
+
+
+NARROW: Final = (390, 844)
+EDGE_PX: Final = 4
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_a_table_that_is_wider_than_a_phone_shows_at_its_edges_that_there_is_more(
+    console: str, open_page: OpenPage, scheme: Scheme
+) -> None:
+    page = await open_page(f"{console}/topics", size=NARROW, scheme=scheme)
+    frame = page.get_by_role("region", name="Topics", exact=True)
+    box = await frame.bounding_box()
+    assert box is not None and await frame.evaluate("each => each.scrollWidth > each.clientWidth + 50")
+
+    async def edge(x: float) -> bytes:
+        """Some pixels of the head, below its words."""
+        y = await frame.locator("thead").evaluate("each => each.getBoundingClientRect().bottom")
+        return await page.screenshot(clip={"x": x, "y": y - 4, "width": EDGE_PX, "height": 2})
+
+    left, right = box["x"] + 1, box["x"] + box["width"] - 1 - EDGE_PX
+    plain, more = await edge(left), await edge(right)
+    assert plain != more, "there is more on the right"
+    await frame.evaluate("each => { each.scrollLeft = each.scrollWidth; }")
+    assert await edge(right) == plain, "that is the end"
+    assert await edge(left) != plain, "there is more on the left"
+    assert await serious_findings(page) == []
 
 
 async def test_a_topic_is_created_and_deleted_by_its_pages(console: str, open_page: OpenPage) -> None:
