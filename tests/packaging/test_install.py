@@ -76,6 +76,12 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
+def test_file_urls_of_the_readme_have_a_host() -> None:
+    """pip 23, which comes with Python 3.11 and 3.12, takes no other ones."""
+    urls = re.findall(r"git\+file:/*[^/]*", (ROOT / "README.md").read_text())
+    assert urls and set(urls) == {"git+file://localhost"}
+
+
 @pytest.mark.timeout(120)
 def test_the_first_program_of_the_readme_runs_beside_a_users_modules(environment: Path, folder: Path) -> None:
     """A user's first script is called consumer.py, and lies first on its own path."""
