@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
-from strandline.consumer.described.view import GroupView, group_view, members_of, partitions_of
+from strandline.consumer.described.view import GroupView, group_view, lag_of, members_of, partitions_of
 from strandline.errors import StrandlineError
+from strandline.vocabulary.groups import CommittedOffset
 from strandline.vocabulary.log import LATEST
 
 if TYPE_CHECKING:
     from strandline.client.admin.admin import Admin
+    from strandline.ids import TopicPartition
+
+ASKED_AT_ONCE: Final = 16
+"""Groups whose offsets are asked for at the same time."""
 
 
 async def read_group(admin: Admin, group: str) -> GroupView:
@@ -23,3 +30,26 @@ async def read_group(admin: Admin, group: str) -> GroupView:
     found = await admin.list_offsets(dict.fromkeys(wanted, LATEST))
     ends = {name: end for name, end in found.items() if not isinstance(end, StrandlineError)}
     return group_view(description.group, description.coordinator, committed, ends)
+
+
+async def read_lags(admin: Admin, groups: Iterable[str]) -> Mapping[str, int | None]:
+    """The lag of each group in all partitions in which it has committed an offset; None is unknown. One call
+    for each group, and one for the ends of all partitions at each of their leaders."""
+    waiting = iter(groups)
+    committed: dict[str, Mapping[TopicPartition, CommittedOffset]] = {}
+    lags: dict[str, int | None] = {}
+
+    async def ask() -> None:
+        for group in waiting:
+            try:
+                committed[group] = await admin.group_offsets(group)
+            except StrandlineError:
+                lags[group] = None
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(ASKED_AT_ONCE):
+            tasks.create_task(ask())
+    wanted = {name: LATEST for offsets in committed.values() for name in offsets}
+    found = await admin.list_offsets(wanted)
+    ends = {name: end for name, end in found.items() if not isinstance(end, StrandlineError)}
+    return lags | {group: lag_of(offsets, ends) for group, offsets in committed.items()}

@@ -8,7 +8,7 @@ upgrade until an operator completes it (KIP-429, case 3.b). So the view names it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -122,11 +122,7 @@ class GroupView:
     def lag(self) -> int | None:
         """The lag of all partitions together; None if one is unknown, or if there is none yet: a group exists
         before its first member does."""
-        if not self.partitions:
-            return None
-        lags = [partition.lag for partition in self.partitions]
-        known = [lag for lag in lags if lag is not None]
-        return sum(known) if len(known) == len(lags) else None
+        return _sum_of_lags(self.partitions)
 
 
 def member_view(member: DescribedMember, group: DescribedGroup) -> MemberView:
@@ -194,6 +190,21 @@ def group_view(
         for name in partitions_of(members, committed)
     )
     return GroupView(group, coordinator, members, partitions)
+
+
+def lag_of(
+    committed: Mapping[TopicPartition, CommittedOffset], ends: Mapping[TopicPartition, ListedOffset]
+) -> int | None:
+    """The lag in all partitions in which something is committed; None as in GroupView."""
+    return _sum_of_lags(
+        [_partition_view(name, at, ends.get(name), None, None) for name, at in committed.items()]
+    )
+
+
+def _sum_of_lags(partitions: Sequence[PartitionView]) -> int | None:
+    lags = [partition.lag for partition in partitions]
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if lags and len(known) == len(lags) else None
 
 
 def _partition_view(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -29,25 +29,35 @@ group.add_command(events)
 
 
 @group.command("list")
+@click.option(
+    "--lag", "with_lag", is_flag=True, help="Also the lag of each, which costs a call for each group."
+)
 @pass_invocation
-def list_(invocation: Invocation) -> None:
-    """List the groups of all brokers, with their states."""
+def list_(invocation: Invocation, with_lag: bool) -> None:
+    """List the groups of all brokers, with their states.
+
+    The lag is that of `group describe`, in the partitions in which the group has committed an offset.
+    """
     from strandline import Admin
+    from strandline.consumer.described.reading import read_lags
 
-    async def main() -> Sequence[ListedGroup]:
+    async def main() -> tuple[Sequence[ListedGroup], Mapping[str, int | None]]:
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
-            return await admin.list_groups()
+            listed = await admin.list_groups()
+            return listed, await read_lags(admin, [each.group for each in listed]) if with_lag else {}
 
-    listed = run(main)
+    listed, lags = run(main)
     if invocation.out.json:
         for each in listed:
-            invocation.out.emit(
-                {"group": each.group, "protocol_type": each.protocol_type, "state": each.state}
-            )
+            shown = {"group": each.group, "protocol_type": each.protocol_type, "state": each.state}
+            invocation.out.emit(shown | ({"lag": lags[each.group]} if with_lag else {}))
     elif listed:
         invocation.out.table(
-            ("group", "type", "state"),
-            [(each.group, each.protocol_type or None, each.state) for each in listed],
+            ("group", "type", "state", *["lag"] * with_lag),
+            [
+                (each.group, each.protocol_type or None, each.state, *[lags.get(each.group)] * with_lag)
+                for each in listed
+            ],
         )
 
 

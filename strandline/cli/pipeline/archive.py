@@ -56,7 +56,8 @@ def archive(
     if compare and (follow or skip_lost or batch_records is not None):
         raise click.UsageError("--check writes nothing: it goes with --to and --master only")
     cluster = connection_of(invocation)
-    spark = open_session(master, f"archive {topic}")
+    doing = f"{'comparing' if compare else 'archiving'} {topic}"
+    spark = open_session(invocation, master, f"archive {topic}", doing)
     from strandline.pipeline.jobs.archive import BATCH_RECORDS, place, run
 
     stop = Stop()

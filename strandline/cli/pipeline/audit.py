@@ -38,7 +38,7 @@ def audit(
     a killed client may end in half a line. As JSON, a line is a finding.
     """
     cluster = connection_of(invocation)
-    spark = open_session(master, "audit")
+    spark = open_session(invocation, master, "audit", f"reading {', '.join(topics)}")
     from strandline.pipeline.jobs.audit import run
 
     try:

@@ -37,7 +37,7 @@ def lifecycle(invocation: Invocation, chart: Path | None, limit: int, master: st
     command (latency), a step of a broker's backlog (backlog), or a request without an end (unended).
     """
     cluster = connection_of(invocation)
-    spark = open_session(master, "lifecycle", **FEW)
+    spark = open_session(invocation, master, "lifecycle", f"reading {STATE_CHANGES_TOPIC}", **FEW)
     from strandline.adapters.system.clock import SystemClock
     from strandline.pipeline.jobs.lifecycle import run
 

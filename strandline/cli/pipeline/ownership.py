@@ -40,7 +40,7 @@ def ownership(invocation: Invocation, group: str | None, chart: Path | None, lim
     with several (overlap), a partition (partition), or a reason for rebalances (rebalances).
     """
     cluster = connection_of(invocation)
-    spark = open_session(master, "ownership", **FEW)
+    spark = open_session(invocation, master, "ownership", f"reading {GROUP_EVENTS_TOPIC}", **FEW)
     from strandline.pipeline.jobs.ownership import run
 
     try:

@@ -47,8 +47,9 @@ def connection_of(invocation: Invocation) -> Connection:
     return Connection.of(invocation.bootstrap_servers(), invocation.client_settings())
 
 
-def open_session(master: str, app: str, **conf: str) -> Any:
-    """Opens a Spark session for one command; only the pipeline knows its type.
+def open_session(invocation: Invocation, master: str, app: str, doing: str, **conf: str) -> Any:
+    """Opens a Spark session for one command; only the pipeline knows its type. Says on standard error that
+    Spark starts, and then what the command is `doing`: both may take a minute.
 
     Raises SettingsError if the extra or Java is not installed.
     """
@@ -60,6 +61,8 @@ def open_session(master: str, app: str, **conf: str) -> Any:
         raise SettingsError(
             f"{missing.name} is missing, which the pipeline needs: pip install 'strandline[spark]'"
         ) from missing
-    if not master.startswith("local"):
-        click.echo(f"connecting to {master}", err=True)  # Spark tries for a minute
-    return session(master, f"strandline {app}", **conf)
+    at = "" if master.startswith("local") else f" at {master}, which it tries for a minute"
+    invocation.out.note(f"starting Spark{at or ', which takes some seconds'}")
+    spark = session(master, f"strandline {app}", **conf)
+    invocation.out.note(f"Spark {spark.version} is up: {doing}")
+    return spark

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -158,6 +159,8 @@ async def test_an_archive_whose_driver_is_killed_has_each_record_once_and_what_i
     partition, offset = doctor(folder)
     differs = await pipeline(cluster, "archive", topic, "--to", str(folder), "--check", "-o", "json")
     assert differs.status == 2, differs
+    said = rf"^starting Spark,.*\n(.*\n)*Spark [\d.]+ is up: comparing {topic}$"
+    assert re.search(said, differs.err, re.MULTILINE), "what it does, before it has a result"
     *partitions, changed, whole = map(json.loads, differs.out.splitlines())
     assert [(each["what"], each["same"]) for each in partitions] == [
         ("partition", number != partition) for number in range(3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,14 +13,17 @@ from typing import Any
 
 import pytest
 
-from strandline import Admin
+from strandline import Admin, TopicPartition
 from strandline.local.cluster import LocalCluster
+from strandline.vocabulary.log import ListedOffset
 from tests.forking.client import Forked
 from tests.strandline.cli.support.cli_process import start
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
 
 DEADLINE_S = 40.0
+MANY = 40
+"""Groups: more than are asked at the same time."""
 
 
 @pytest.fixture(scope="module")
@@ -358,6 +362,25 @@ async def test_ctrl_c_makes_a_member_leave_in_order(shell: Shell) -> None:
         ]
         view = await described(shell, "leaving")
         assert (view["state"], standing(view)) == ("Empty", {0: (3, 3, 0)})
+
+
+@pytest.mark.slow
+async def test_the_list_has_the_lag_of_each_group_if_asked(shell: Shell, cluster: LocalCluster) -> None:
+    """Of more groups than are asked at the same time."""
+    names = [f"lags-{number}" for number in range(MANY)]
+    async with produced(shell, "trailing", 2, 20) as topic, Admin(cluster.bootstrap) as admin:
+        ends = await admin.list_offsets({TopicPartition(topic, number): -1 for number in range(2)})
+        first, second = (end.offset for end in ends.values() if isinstance(end, ListedOffset))
+        for number, name in enumerate(names):
+            at = {TopicPartition(topic, 0): number % first, TopicPartition(topic, 1): 0}
+            await admin.alter_group_offsets(name, at)
+        listed = {each["group"]: each for each in await shell.objects("group", "list", "--lag")}
+        assert [listed[name]["lag"] for name in names] == [
+            first - number % first + second for number in range(MANY)
+        ]
+        text = (await shell("group", "list", "--lag")).out.decode()
+        assert re.search(r"^group +type +state +lag$", text, re.MULTILINE)
+        assert re.search(rf"^lags-0 +- +Empty +{first + second}$", text, re.MULTILINE)
 
 
 @pytest.mark.slow

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 import subprocess
 import sys
 from datetime import datetime
@@ -259,3 +262,26 @@ def test_a_plain_table_is_aligned_and_shows_unknown_values_as_a_dash() -> None:
         "t       1,2",
         "longer  -",
     ]
+
+
+def test_bash_completes_commands_and_options_as_the_page_says() -> None:
+    """docs/use/cli.md, "Completion": bash runs its line, and then the function that it made."""
+    page = (Path(__file__).parents[4] / "docs" / "use" / "cli.md").read_text()
+    (line,) = re.findall(r'^eval "\$\(_STRANDLINE_COMPLETE=bash_source strandline\)"$', page, re.MULTILINE)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for words, expected in (("group ", "reset-offsets"), ("group list --l", "--lag")):
+        typed = ["strandline", *words.split(" ")]
+        script = f"""
+            {line}
+            COMP_WORDS=({" ".join(map(shlex.quote, typed))}) COMP_CWORD={len(typed) - 1}
+            _strandline_completion strandline
+            printf '%s\\n' "${{COMPREPLY[@]}}"
+        """
+        done = subprocess.run(
+            ["bash", "--norc", "-c", script],
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert expected in done.stdout.splitlines(), done
