@@ -36,6 +36,10 @@ CONSUMER_METRICS: Final[tuple[ClientMetric, ...]] = (
     _counter("rebalance-latency-total", "ms", "The time of all rebalances that ended with an assignment."),
     _gauge("rebalance-latency-avg", "ms", "The average time from a request to join to a stable state."),
     _gauge("rebalance-latency-max", "ms", "The longest one."),
+    _gauge(
+        "rebalance-under-way-seconds", "s",
+        "How long this member has sought its coordinator, or waited for an assignment; 0: it does not.",
+    ),
     _gauge("last-rebalance-seconds-ago", "s", "Time since the last rebalance ended; -1 before the first."),
 )  # fmt: skip
 
@@ -53,6 +57,11 @@ class Rebalances:
         self.took_ms = Window(clock)
         self.failed = 0
         self.ended_at: float | None = None
+
+    @property
+    def lasting_s(self) -> float:
+        """How long the rebalance under way has lasted; 0 without one."""
+        return 0.0 if self._began is None else self._clock.monotonic() - self._began
 
     def became(self, state: State) -> None:
         """The member is in this state; called at least once for each change.
@@ -113,5 +122,6 @@ class ConsumerMeasures:
             "rebalance-latency-total": self.rebalances.took_ms.total,
             "rebalance-latency-avg": rebalances.average,
             "rebalance-latency-max": rebalances.maximum,
+            "rebalance-under-way-seconds": self.rebalances.lasting_s,
             "last-rebalance-seconds-ago": -1.0 if ended_at is None else self._clock.monotonic() - ended_at,
         }

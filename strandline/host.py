@@ -83,6 +83,11 @@ class CoordinationSession(Coordination, Protocol):
         """The most watches that ZooKeeper may hold for this session."""
         ...
 
+    @property
+    def unanswered_s(self) -> float:
+        """How long the oldest request that has no answer waits for it; 0 without one."""
+        ...
+
     async def close(self) -> None:
         """Ends the session at once. Its ephemerals are deleted now if ZooKeeper can be reached."""
         ...

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 from strandline.adapters.codecs.groups import LEAVE_GROUP, SYNC_GROUP
@@ -18,6 +19,7 @@ from strandline.client.backoff import backoff_s
 from strandline.client.coordinator import Coordinator
 from strandline.client.retry import retry
 from strandline.client.scope import Scope
+from strandline.client.waits import noticed
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.heartbeat import HeartbeatReport, Overdue, Stopped
 from strandline.consumer.core.member_effects import (
@@ -62,6 +64,8 @@ logger = logging.getLogger(__name__)
 
 JOIN_MARGIN_S: Final = 5.0
 """How much longer than the rebalance timeout a join may take (as in Kafka's clients)."""
+HELD_NOTICE_S: Final = 5.0
+"""A join or a sync that is held for longer is logged."""
 LEAVE_S_MAX: Final = 2.0
 """The longest time for LeaveGroup. Without it the coordinator waits for the end of the session."""
 LAST_REPORTS_S_MAX: Final = 1.0
@@ -261,11 +265,17 @@ class Member:
         rebalance_s = self._settings.max_poll_interval_ms / 1000
         return max(self._settings.request_timeout_ms / 1000, rebalance_s + JOIN_MARGIN_S)
 
+    def _noticed(self, request: str) -> AbstractContextManager[None]:
+        return noticed(
+            f"group {self._settings.group_id}: {request} is not answered, as other members have not come yet",
+            HELD_NOTICE_S,
+        )
+
     async def _join(self, effect: SendJoin) -> None:
         self._joining += 1
         try:
             known = await self._coordinator.find()
-            with self._coordinator.watching(known):
+            with self._coordinator.watching(known), self._noticed("JoinGroup"):
                 answer = await self._heartbeats.join(known.address, effect.request, self._held_s)
         except StrandlineError as error:
             self.feed(self.core.join_failed(effect.number, error, self.now_ms))
@@ -276,7 +286,8 @@ class Member:
 
     async def _sync(self, effect: SendSync) -> None:
         try:
-            data = await self._coordinator.call(SYNC_GROUP, effect.request, timeout_s=self._held_s)
+            with self._noticed("SyncGroup"):
+                data = await self._coordinator.call(SYNC_GROUP, effect.request, timeout_s=self._held_s)
         except StrandlineError as error:
             self.feed(self.core.sync_failed(effect.number, error, self.now_ms))
         else:

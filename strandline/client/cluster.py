@@ -18,6 +18,7 @@ from strandline.client.addresses import parse_bootstrap, unreachable
 from strandline.client.backoff import backoff_s
 from strandline.client.retry import Tries
 from strandline.client.scope import Scope
+from strandline.client.waits import WAITS_LOGGER, Notice
 from strandline.config.client import ClientSettings
 from strandline.errors import (
     BrokerNotAvailable,
@@ -34,6 +35,7 @@ from strandline.vocabulary.log_position import same_topic
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 logger = logging.getLogger(__name__)
+unled = logging.getLogger(WAITS_LOGGER)
 
 LEADER_WAIT_MS: Final = 1_000
 """The longest time that a broker holds its answer until it knows a new leader. Then another one is asked."""
@@ -83,6 +85,7 @@ class Cluster:
         self._searched: set[TopicPartition] = set()
         self._doubted = asyncio.Event()
         self._turns: dict[TopicPartition, int] = {}
+        self._unled: dict[TopicPartition, Notice] = {}
 
     @property
     def request_timeout_s(self) -> float:
@@ -334,8 +337,21 @@ class Cluster:
         if pause_s > 0 and self._left(waits):
             await self._clock.sleep(pause_s)
         self._searched.difference_update(wait.name for wait in waits)
-        for name in self._left(waits):  # also one that lost its leader during the pause
+        left = self._left(waits)  # also one that lost its leader during the pause
+        self._note_unled(waits, left)
+        for name in left:
             self._notify(name)
+
+    def _note_unled(self, waits: Sequence[LeaderWait], left: Sequence[TopicPartition]) -> None:
+        """Log that these have no leader, if that lasts: those who read or write them wait."""
+        for name in {wait.name for wait in waits}.difference(left):
+            self._unled.pop(name, None)
+        lasting = {name: self._unled.setdefault(name, Notice(self._clock)).lasting() for name in left}
+        logged = [(seconds, name) for name, seconds in lasting.items() if seconds is not None]
+        if logged:
+            seconds, name = max(logged)
+            others = f" and {len(logged) - 1} other partitions" * (len(logged) > 1)
+            unled.warning("%s%s: no leader is found, for %.0f s by now", name, others, seconds)
 
     def _left(self, waits: Sequence[LeaderWait]) -> list[TopicPartition]:
         return [wait.name for wait in waits if not self._led_above(wait)]

@@ -8,11 +8,13 @@ from operator import attrgetter
 from typing import TypeVar
 
 from strandline.client.backoff import backoff_s
+from strandline.client.waits import WAITS_LOGGER, Notice
 from strandline.config.client import ClientSettings
 from strandline.errors import StrandlineError
 from strandline.ports import Clock
 
 logger = logging.getLogger(__name__)
+waits = logging.getLogger(WAITS_LOGGER)
 
 T = TypeVar("T")
 
@@ -29,6 +31,7 @@ class Tries:
         self._ends_at = clock.monotonic() + limit_s
         self.failed = 0
         """Pauses since the start, or since the last `reset`."""
+        self._notice = Notice(clock)
 
     @property
     def over(self) -> bool:
@@ -37,6 +40,7 @@ class Tries:
     def reset(self) -> None:
         """A try has succeeded: begin with the shortest pause again."""
         self.failed = 0
+        self._notice.over()
 
     async def pause(self) -> None:
         """Wait before the next try."""
@@ -44,8 +48,13 @@ class Tries:
         await self._clock.sleep(backoff_s(self._settings, self.failed))
 
     def log(self, log: logging.Logger, what: str, error: StrandlineError, level: int = logging.INFO) -> None:
-        """Log the error of a try: the first one in a row at `level`, the others at DEBUG."""
-        log.log(logging.DEBUG if self.failed else level, "%s: %s", what, error)
+        """Log the error of a try: the first one in a row at `level`, the others at DEBUG. If they fail for
+        NOTICE_AFTER_S, and each NOTICE_AGAIN_S from then on, warn that `what` lasts."""
+        lasting = self._notice.lasting()
+        if lasting is not None:
+            waits.warning("%s, for %.0f s by now: %s", what, lasting, error)
+        else:
+            log.log(logging.DEBUG if self.failed else level, "%s: %s", what, error)
 
 
 async def retry(

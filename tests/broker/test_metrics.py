@@ -178,6 +178,7 @@ def test_topics_beyond_the_bound_are_summed() -> None:
 
 class _Link:
     watch_count = 3
+    unanswered_s = 0.0
 
     def __init__(self) -> None:
         self.state = LinkState.CONNECTED

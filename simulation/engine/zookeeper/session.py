@@ -146,6 +146,11 @@ class SimulatedSession:
     def watch_count(self) -> int:
         return sum(len(watches) for watches in self._watches.values())
 
+    @property
+    def unanswered_s(self) -> float:
+        """Not measured: no process in here shows metrics."""
+        return 0.0
+
     def on_state(self, listener: Callable[[LinkState], None]) -> None:
         self._listeners.append(listener)
 

@@ -28,8 +28,12 @@ WATCHES: Final = gauge(
     "Watches that this process holds in ZooKeeper; a broker more than 4, or a controller more than 8, is a "
     "defect.",
 )
+UNANSWERED: Final = gauge(
+    "strandline_zookeeper_unanswered_seconds",
+    "How long the oldest request of this process to ZooKeeper has waited for its answer; 0: none waits.",
+)
 
-SESSION_METRICS: Final = (SESSIONS_ENDED, DISCONNECTS, SET_BACK, CONNECTED, WATCHES)
+SESSION_METRICS: Final = (SESSIONS_ENDED, DISCONNECTS, SET_BACK, CONNECTED, WATCHES, UNANSWERED)
 
 
 class Link(Protocol):
@@ -40,6 +44,9 @@ class Link(Protocol):
 
     @property
     def watch_count(self) -> int: ...
+
+    @property
+    def unanswered_s(self) -> float: ...
 
     def on_state(self, listener: Callable[[LinkState], None]) -> None: ...
 
@@ -76,3 +83,4 @@ class Sessions:
         yield SET_BACK.is_now(self.set_back)
         yield CONNECTED.is_now(link is not None and link.state is LinkState.CONNECTED)
         yield WATCHES.is_now(0 if link is None else link.watch_count)
+        yield UNANSWERED.is_now(0 if link is None else link.unanswered_s)

@@ -28,6 +28,7 @@ from strandline.adapters.zookeeper.connection.refusal_log import RefusalLog
 from strandline.adapters.zookeeper.connection.thread import Completion, Handler, LoopQueue
 from strandline.adapters.zookeeper.connection.tls import client_tls
 from strandline.adapters.zookeeper.kazoo_errors import ENDED, NOT_THE_CULPRIT, raise_ended, translate
+from strandline.adapters.zookeeper.pending import Pending
 from strandline.adapters.zookeeper.watch import ChildrenWatch
 from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.config.services.zookeeper import ZooKeeperSettings
@@ -115,7 +116,7 @@ class ZooKeeperSession:
         self._timeout_s = 0.0
         self.identity_refused = False
         """True if the session ended because ZooKeeper refused the credentials."""
-        self._pending: set[asyncio.Future[Any]] = set()
+        self._pending = Pending(self._loop, lambda: self._state is LinkState.CONNECTED)
         self._listeners: list[Callable[[LinkState], None]] = []
         self._watches: list[ChildrenWatch] = []
         self._stopping: asyncio.Future[None] | None = None
@@ -156,6 +157,11 @@ class ZooKeeperSession:
         """The most watches that ZooKeeper may hold for this session: a watch is not renewed while
         it is read."""
         return len(self._watches)
+
+    @property
+    def unanswered_s(self) -> float:
+        """How long the oldest request that has no answer waits for it; 0 without one."""
+        return self._pending.waited_s
 
     def on_state(self, listener: Callable[[LinkState], None]) -> None:
         """Call `listener` on the event loop at each change of state."""
@@ -258,10 +264,7 @@ class ZooKeeperSession:
         if self._state is LinkState.ENDED:
             return
         self._become(LinkState.ENDED)
-        for future in self._pending:
-            if not future.done():
-                future.set_exception(SessionEnded("the session ended before the operation did"))
-        self._pending.clear()
+        self._pending.fail(SessionEnded("the session ended before the operation did"))
         for watch in self._watches:
             watch.end()
         self._ended.set()
@@ -429,13 +432,12 @@ class ZooKeeperSession:
         """
         if self._state is LinkState.ENDED:
             raise_ended(what)
-        future: asyncio.Future[Any] = self._loop.create_future()
-        self._pending.add(future)
+        future = self._pending.add(what)
         call(*args).rawlink(partial(self._loop_queue.put, self._settle, future, what))
         try:
             return await future
         finally:
-            self._pending.discard(future)
+            self._pending.remove(future)
 
     def _settle(self, future: asyncio.Future[Any], what: str, answer: Completion) -> None:
         if answer.exception is None:

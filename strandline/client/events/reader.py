@@ -269,7 +269,7 @@ class EventReader(Client[ClientSettings]):
                 await self._exchange(broker, positions)
                 tries.reset()
             except StrandlineError as error:
-                logger.info("broker %d cannot be read from: %s", broker, error)
+                tries.log(logger, f"{self.topic} cannot be read at broker {broker}", error)
                 for position in self._wanted(broker, positions):
                     self._cluster.follow(position.name, error)
                 await tries.pause()

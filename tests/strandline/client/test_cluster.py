@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,6 +14,7 @@ from strandline.client.addresses import parse_bootstrap
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import LEADER_WAITS_AT_ONCE_MAX, REFRESHED_TOGETHER_MAX, Cluster, Leader
 from strandline.client.scope import Scope
+from strandline.client.waits import WAITS_LOGGER
 from strandline.config.client import ClientSettings
 from strandline.errors import (
     BrokerNotAvailable,
@@ -208,6 +210,25 @@ async def test_a_search_without_an_end_notifies_its_listeners_again() -> None:
         for times in range(1, 4):
             cluster.doubt(A)
             await eventually(lambda times=times: len(heard) == times)  # type: ignore[misc]
+
+
+async def test_partitions_without_a_leader_are_logged_soon_and_each_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Those who read them wait, and get no error. One line for all that are sought together."""
+    network, clock = Network(), FastClock()
+    network.brokers[BROKER_1] = network.brokers[BROKER_2] = answering(metadata((-1, 5), (-1, 5)))
+    async with view(network, clock=clock) as cluster:
+        await cluster.topic("t")
+        cluster.on_change(cluster.doubt)
+        cluster.doubt(A)
+        cluster.doubt(TopicPartition("t", 1))
+        await eventually(lambda: len(caplog.records) >= 4, what="it is logged")
+        network.brokers[BROKER_1] = network.brokers[BROKER_2] = answering(metadata((3, 6), (3, 6)))
+        await eventually(lambda: cluster.leader(A) == Leader(3, 6))
+    said = [each.getMessage() for each in caplog.records if each.name == WAITS_LOGGER]
+    assert re.fullmatch(r"t-[01]: no leader is found, for 2 s by now", said[0])
+    assert all(re.search("no leader is found, for (2|6[2-5]|12[2-9]) s by now", each) for each in said[:4])
 
 
 async def test_many_doubts_travel_in_few_questions() -> None:

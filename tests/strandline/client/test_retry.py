@@ -97,3 +97,27 @@ async def test_a_success_makes_pauses_short_again() -> None:
     await tries.pause()
     assert clock.now == pytest.approx(0.1 + 0.2 + 0.1)
     assert not tries.over
+
+
+async def test_a_wait_that_lasts_is_a_warning_soon_and_each_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """A client that waits without a bound, as for the coordinator of its group, does not do so in silence."""
+    caplog.set_level(logging.INFO)
+    asked = Asked(*(BrokerNotAvailable("away") for _ in range(400)))
+    await asked.result()
+    said = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert said[0] == ("INFO", "it waits: away")
+    assert [level for level, _ in said[1:]] == ["WARNING"] * 3
+    assert [text for _, text in said[1:]] == [
+        f"it waits, for {seconds} s by now: away" for seconds in (2, 63, 123)
+    ]
+
+
+async def test_after_a_success_another_wait_begins(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FastClock()
+    tries = Tries(SETTINGS, clock)
+    for _ in range(10):
+        tries.log(logging.getLogger("it"), "it waits", BrokerNotAvailable("away"))
+        await tries.pause()
+        tries.reset()
+        await clock.sleep(1)
+    assert not caplog.records

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
+import structlog
 
 from strandline.adapters.zookeeper.connect import connect, end_session
 from strandline.adapters.zookeeper.connection.addresses import resolved
@@ -205,6 +206,31 @@ async def test_a_server_that_hangs_is_noticed_though_requests_go_out(
 
         await eventually(still_asking, deadline_s=2)
         own_zookeeper.resume()
+
+
+async def test_requests_that_wait_while_the_session_lives_are_logged_and_measured(
+    own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
+) -> None:
+    """A server that waits for its disk still keeps sessions alive; here the session is a long one."""
+    session = await open_session(zookeeper=own_zookeeper.address, zookeeper_session_timeout_ms=60_000)
+    assert session.unanswered_s == 0
+    own_zookeeper.pause()
+    try:
+        with structlog.testing.capture_logs() as logs:
+            async with asyncio.TaskGroup() as group:
+                asked = group.create_task(session.get("/"))
+                group.create_task(session.exists("/other"))
+                await eventually(lambda: bool(logs), deadline_s=10, what="it is logged")
+                assert session.state is LinkState.CONNECTED
+                assert session.unanswered_s >= 3
+                assert not asked.done()
+                own_zookeeper.resume()
+    finally:
+        own_zookeeper.resume()
+    (line,) = logs
+    assert (line["event"], line["log_level"]) == ("ZooKeeper does not answer", "warning")
+    assert (line["seconds"], line["request"], line["waiting"]) == (3, "/", 2)
+    assert session.unanswered_s == 0
 
 
 async def test_a_session_ended_by_the_server_is_over_for_good(
