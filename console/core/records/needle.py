@@ -72,7 +72,7 @@ class Progress:
         return max(self.start, self.at - self.window), self.at
 
     def after(self, hits: int, *, cheap: bool) -> Progress:
-        """Once the next window was read, with so many hits."""
+        """Once the next window was read, with this number of hits."""
         window = min(WINDOW_MAX, self.window * WINDOW_FACTOR) if cheap else self.window
         return replace(self, at=self.next[0], hits=min(HITS_MAX, self.hits + hits), window=window)
 
