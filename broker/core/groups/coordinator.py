@@ -43,7 +43,7 @@ from strandline.broker.core.groups.state.offsets import Offsets, SeenTopics
 from strandline.broker.core.groups.state.ownership_reports import report_ownership
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.task_reports import report_tasks
-from strandline.broker.core.groups.state_bytes import GROUP_BYTES
+from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PendingMember
 from strandline.broker.core.groups.stored import check_stored_key, check_stored_offset
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.broker.core.groups.turn import Turn
@@ -57,6 +57,7 @@ from strandline.errors import (
     UnknownMemberId,
 )
 from strandline.records import Headers
+from strandline.room import first_of_most
 from strandline.security.principal import Principal
 from strandline.vocabulary.groups import (
     Heartbeat,
@@ -260,11 +261,25 @@ class Coordinator(Generic[Token]):
     def _join(self, token: Token, join: Join) -> None:
         request = join.request
         check_join(request, self._turn.limits)
+        host = cut(join.host)
+        if not request.member and request.instance is None:
+            self._make_room_for_id(host)
         group = self._find_or_make(request.group, may_make=not request.member)
         try:
-            self._member_requests.join(group, token, request, join.new_member_id, cut(join.host))
+            self._member_requests.join(group, token, request, join.new_member_id, host)
         finally:
             self._forget_if_new(group)
+
+    def _make_room_for_id(self, host: str) -> None:
+        """Ends the time of an id with which no member has joined, if there are too many of them in all
+        groups."""
+        given = self._turn.state_bytes.given
+        if len(given) >= self._turn.limits.ids_max:
+            asking = PendingMember(self._turn.by, host)
+            taken = ((of, each.caller) for of, each in given.items())
+            timer = Timer(TimerKind.PENDING, *first_of_most(taken, asking.caller))
+            self._turn.timers.cancel(timer)
+            self._isolation.run(timer.group, partial(self._due, timer))
 
     def _leave(self, token: Token, request: LeaveGroup) -> None:
         group = self._find(request.group)

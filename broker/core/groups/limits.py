@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Final, Self
 
 from strandline.broker.core.groups.records import LEADER_EPOCH_MAX, STRING_BYTES_MAX
+from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PENDING_BYTES
 from strandline.config.limits import GROUP_ID_LENGTH_MAX, MIB, TOPIC_NAME_LENGTH_MAX
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
@@ -30,6 +31,8 @@ _TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 PROTOCOLS_MAX: Final = 32
 """Protocols of one member."""
+IDS_SHARE: Final = 4
+"""One part in this many of a coordinator's memory is for ids that were given and not used yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,13 @@ class GroupLimits:
     task_changes_per_report_max: int
     offsets_retention_ms: int
     offsets_expiry_check_ms: int
+
+    @property
+    def ids_max(self) -> int:
+        """Ids that were given and not used yet, of all groups. Each may keep a group that has nothing else,
+        and costs its caller nothing: so they have a part of the memory and of the groups, and not all."""
+        of_bytes = self.group_state_bytes_max // IDS_SHARE // (GROUP_BYTES + PENDING_BYTES)
+        return max(1, min(of_bytes, self.groups_max // 2))
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> Self:

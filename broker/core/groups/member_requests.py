@@ -13,8 +13,8 @@ from strandline.broker.core.groups.limits import cut
 from strandline.broker.core.groups.rebalance import COMPLETING, PREPARING, Rebalance
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.member import Member
-from strandline.broker.core.groups.state.pending import PendingMember, first_of_most
 from strandline.broker.core.groups.state.states import GroupState
+from strandline.broker.core.groups.state_bytes import PendingMember
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.broker.core.groups.turn import Turn, unwritten
 from strandline.errors import (
@@ -25,6 +25,7 @@ from strandline.errors import (
     RebalanceInProgress,
     StrandlineError,
 )
+from strandline.room import first_of_most
 from strandline.vocabulary.groups import (
     Heartbeat,
     JoinGroup,
@@ -96,7 +97,9 @@ class MemberRequests(Generic[Token]):
         group.check_room(self._new(request, new_member_id, host).stored_bytes)
         if len(group.members) + len(group.pending) >= most:
             # Ids cost their callers nothing: those with which no member joins keep no other caller out.
-            self.forget_pending(group, first_of_most(group.pending, PendingMember(self._turn.by, host)))
+            asking = PendingMember(self._turn.by, host)
+            taken = ((member, each.caller) for member, each in group.pending.items())
+            self.forget_pending(group, first_of_most(taken, asking.caller))
 
     def _check_agrees(self, group: Group[Token], request: JoinGroup, member: str) -> None:
         if not group.agrees(request.protocol_type, request.protocols, member):

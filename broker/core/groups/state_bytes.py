@@ -6,10 +6,11 @@ are estimates for CPython, rounded up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from strandline.errors import InvalidRequest
+from strandline.security.principal import ANONYMOUS, Principal
 
 GROUP_BYTES: Final = 1_024
 MEMBER_BYTES: Final = 1_024
@@ -20,12 +21,28 @@ OWNED_BYTES: Final = 256
 """A partition that a member reported to own."""
 
 
+@dataclass(frozen=True, slots=True)
+class PendingMember:
+    """A member that was given an id and has not joined with it yet (KIP-394)."""
+
+    owner: Principal | None
+    """The principal to which the id belongs; None: callers are not distinguished."""
+    host: str
+
+    @property
+    def caller(self) -> Principal | str:
+        """Who asked for the id: its principal, or the address of a caller without a name."""
+        return self.host if self.owner is None or self.owner == ANONYMOUS else self.owner
+
+
 @dataclass(slots=True)
 class StateBytes:
     """The bytes of all groups of a coordinator."""
 
     most: int
     total: int = 0
+    given: dict[tuple[str, str], PendingMember] = field(default_factory=dict)
+    """By group and id, the ids that were given and not used yet, oldest first."""
 
     def check(self, added: int, what: str) -> None:
         """Raises InvalidRequest if there is no room for `added` more bytes."""

@@ -21,9 +21,8 @@ from strandline.broker.core.groups.records import (
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.offsets import Offsets
 from strandline.broker.core.groups.state.owners import owner_after
-from strandline.broker.core.groups.state.pending import PendingMember
 from strandline.broker.core.groups.state.states import GroupState, transition
-from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PENDING_BYTES, StateBytes
+from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PENDING_BYTES, PendingMember, StateBytes
 from strandline.broker.core.groups.stored import check_stored_group, within_limits
 from strandline.errors import (
     FencedInstanceId,
@@ -139,11 +138,12 @@ class Group(Generic[Token]):
 
     def become_dead(self, reason: str) -> None:
         """Become Dead, without members and unfinished work: only name, generation and offsets remain."""
+        for member_id in tuple(self.pending):
+            self.remove_pending(member_id)
         self._add_bytes(GROUP_BYTES - self._own_bytes)
         self.state = GroupState.DEAD
         self.members.clear()
         self.statics.clear()
-        self.pending.clear()
         self.unsynced.clear()
         self._supported.clear()
         self._joining = self._stored_bytes = 0
@@ -202,12 +202,12 @@ class Group(Generic[Token]):
 
     def add_pending(self, member_id: str, pending: PendingMember) -> None:
         """An id was given; a member of this caller is expected to join with it."""
-        self.pending[member_id] = pending
+        self.pending[member_id] = self._all_bytes.given[self.name, member_id] = pending
         self._add_bytes(PENDING_BYTES)
 
     def remove_pending(self, member_id: str) -> None:
         if member_id in self.pending:
-            del self.pending[member_id]
+            del self.pending[member_id], self._all_bytes.given[self.name, member_id]
             self._add_bytes(-PENDING_BYTES)
 
     def release_bytes(self) -> None:

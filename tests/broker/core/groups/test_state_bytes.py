@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.core.groups.requests import Commit, Report
 from strandline.broker.core.groups.state_bytes import StateBytes
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
@@ -12,13 +15,15 @@ from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import (
     CommittedOffset,
     GroupProtocol,
+    Joined,
     LeavingMember,
+    MemberIdGiven,
     OffsetCommit,
     OwnershipChange,
     OwnershipKind,
     ReportOwnership,
 )
-from tests.broker.core.groups.support.stage import GROUP, LIMITS, Stage, partition
+from tests.broker.core.groups.support.stage import GROUP, HOST, LIMITS, SESSION_MS, Stage, partition
 
 SMALL = replace(LIMITS, group_state_bytes_max=64 * 1024, group_members_max=10_000)
 
@@ -71,12 +76,48 @@ def test_offsets_of_many_groups_stay_within_the_bound() -> None:
     assert stage.answer(stage.commit({partition(0): 2}, group="new"), dict) == {partition(0): None}
 
 
-def test_members_and_ids_that_were_given_stay_within_the_bound() -> None:
+def test_members_stay_within_the_bound() -> None:
     stage = Stage(SMALL)
     large = (GroupProtocol("range", b"x" * 1_000),)
     answers = [stage.answer(stage.join("", f"m{n}", protocols=large), object) for n in range(200)]
-    assert 50 < sum(not isinstance(answer, InvalidRequest) for answer in answers) < 150
+    assert all(isinstance(answer, MemberIdGiven) for answer in answers)
+    joined = [stage.join("", instance=f"i{n}", protocols=large) for n in range(100)]
+    refused = [isinstance(stage.answers.get(token), InvalidRequest) for token in joined]
+    assert 10 < refused.count(False) < 50
     assert kept(stage).total <= SMALL.group_state_bytes_max
+
+
+@pytest.mark.parametrize("limits", [SMALL, replace(LIMITS, groups_max=20)], ids=["bytes", "groups"])
+def test_ids_that_nobody_joins_with_lock_no_coordinator(limits: GroupLimits) -> None:
+    """One caller asks for ids in many groups. Others still begin groups, join and commit; the group that
+    existed only for an id that made room is gone."""
+    stage = Stage(limits)
+    for n in range(200):
+        assert stage.answer(stage.join("", group=f"m{n}"), MemberIdGiven)
+    assert len(kept(stage).given) == len(stage.core._groups) == 10
+    stage.host = "192.0.2.1"
+    assert stage.stable("a") == 1
+    assert stage.answer(stage.commit({partition(0): 1}, group="other"), dict) == {partition(0): None}
+    stage.later(SESSION_MS / 1000)
+    assert not kept(stage).given
+    stage.leave("a"), stage.delete(), stage.delete("other")
+    assert kept(stage).total == 0
+
+
+def test_a_group_waits_for_no_id_that_made_room() -> None:
+    """Its members would wait for the session timeout of the one that is forgotten."""
+    stage = Stage(SMALL)
+    stage.join("", "never comes", session_timeout_ms=600_000)
+    joined = stage.enter("a")
+    assert stage.waits(joined)
+    stage.host = "192.0.2.1"
+    for n in range(20):
+        stage.join("", group=f"m{n}", session_timeout_ms=600_000)
+    stage.host = HOST
+    assert stage.waits(joined)  # another caller has more
+    for n in range(20):
+        stage.join("", group=f"h{n}", session_timeout_ms=600_000)
+    assert stage.answer(joined, Joined).member == "a"
 
 
 def test_ownership_that_is_reported_again_and_again_stays_within_the_bound() -> None:
