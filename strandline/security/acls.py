@@ -137,13 +137,15 @@ def is_unicode(text: str) -> bool:
 
 
 def plain_address(host: str) -> str:
-    """The one spelling of an IP address by which addresses are compared. Other text comes back as it is."""
+    """The one spelling of an IP address by which addresses are compared. Other text comes back as it is.
+
+    It has no zone: gRPC tells the zone of a caller with a link-local address, and the Kafka port does not."""
     try:
         address = ip_address(host)
     except ValueError:
         return host
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
+    if isinstance(address, IPv6Address):
+        return str(address.ipv4_mapped or IPv6Address(int(address)))
     return str(address)
 
 

@@ -66,7 +66,12 @@ def test_a_host_that_no_caller_has_is_refused(host: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("::1", "0:0:0:0:0:0:0:1"), ("::ffff:192.0.2.7", "192.0.2.7"), ("2001:DB8::1", "2001:db8::1")],
+    [
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:DB8::1", "2001:db8::1"),
+        ("fe80::1%eth0", "fe80::1"),
+    ],
 )
 def test_an_address_has_one_spelling(one: str, other: str) -> None:
     assert binding(host=one) == binding(host=other)

@@ -119,6 +119,14 @@ def test_everyone_may_use_what_no_acl_is_about() -> None:
     assert made.allowed_any(asking(ALICE), READ, TOPIC)
 
 
+def test_an_address_counts_in_every_zone() -> None:
+    """gRPC tells the zone of a link-local address, and the Kafka port does not."""
+    made = authorizer(allow("tides"), allow("tides", deny=True, host="fe80::1"))
+    for host in ("fe80::1", "fe80::1%eth0"):
+        assert not made.allowed(asking(ALICE, host), READ, TOPIC, "tides")
+    assert made.allowed(asking(ALICE, "fe80::2%eth0"), READ, TOPIC, "tides")
+
+
 def test_an_address_counts_in_any_spelling() -> None:
     made = authorizer(allow("tides", host="192.0.2.7"))
     assert made.allowed(asking(ALICE, "::ffff:192.0.2.7"), READ, TOPIC, "tides")
