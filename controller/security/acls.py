@@ -24,7 +24,7 @@ from strandline.adapters.zookeeper.security.acl_znodes import (
 )
 from strandline.adapters.zookeeper.security.notices import noticed_write
 from strandline.config.limits import ZNODE_BYTES_MAX
-from strandline.controller.security.patterns import check_new_pattern
+from strandline.controller.security.patterns import check_new_acl
 from strandline.controller.security.writes import Write, compare_and_set, each_alone
 from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, StrandlineError
@@ -71,19 +71,21 @@ class AclRequests:
         nothing is refused by itself."""
         async with self._one:
             wanted: dict[ResourcePattern, list[AclBinding]] = {}
-            unfit: dict[ResourcePattern, StrandlineError | None] = {}
+            unfit: dict[AclBinding, StrandlineError] = {}
             for binding in bindings:
                 try:
-                    check_new_pattern(binding.pattern)
+                    check_new_acl(binding)
                     wanted.setdefault(binding.pattern, []).append(binding)
                 except InvalidRequest as error:
-                    unfit[binding.pattern] = error
+                    unfit[binding] = error
             refused = self._refused(wanted)
             if refused is not None:
                 return [AclResult(binding, refused) for binding in bindings]
             errors = await self._write_all({pattern: (each, ()) for pattern, each in wanted.items()})
-            outcomes = {**errors, **unfit}
-            return [AclResult(binding, outcomes[binding.pattern]) for binding in bindings]
+            return [
+                AclResult(binding, unfit[binding] if binding in unfit else errors[binding.pattern])
+                for binding in bindings
+            ]
 
     async def delete(self, filters: Sequence[AclFilter]) -> list[DeletedAcls]:
         """Returns for each filter the bindings that it matched: deleted, or with the reason why not."""

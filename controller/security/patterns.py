@@ -1,4 +1,4 @@
-"""Which patterns a new ACL may have: those that a resource can match.
+"""Which new ACLs there may be: those that some caller can need for some resource.
 
 An ACL that covers nothing looks like a permission, or worse like a denial, and is none. Those that are stored
 already are read and deleted as ever.
@@ -10,8 +10,17 @@ import re
 from typing import Final
 
 from strandline.errors import InvalidRequest, StrandlineError
-from strandline.security.acls import EVERY, PatternType, ResourcePattern, ResourceType
+from strandline.security.acls import (
+    EVERY,
+    OPERATIONS,
+    AclBinding,
+    Operation,
+    PatternType,
+    ResourcePattern,
+    ResourceType,
+)
 from strandline.security.login.mechanisms import check_user_name
+from strandline.security.principal import USER
 from strandline.vocabulary.topics import check_topic_name
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -19,8 +28,25 @@ _TOPIC_BEGINNINGS: Final = (".", "..")
 """No topics' names, but those of topics may begin so."""
 
 
-def check_new_pattern(pattern: ResourcePattern) -> None:
-    """Raises InvalidRequest for a pattern that no resource can match."""
+def check_new_acl(binding: AclBinding) -> None:
+    """Raises InvalidRequest for an ACL that covers no request: no resource matches its pattern, no caller has
+    its principal, or its operation does not exist for the type of resource."""
+    _check_pattern(binding.pattern)
+    of, operation, principal = binding.pattern.resource_type, binding.operation, binding.principal
+    if principal.kind != USER:
+        raise InvalidRequest(
+            f"an ACL for {principal} would cover nothing: the principal of a caller begins with '{USER}:', "
+            "in these letters"
+        )
+    if operation is not Operation.ALL and operation not in OPERATIONS[of]:
+        there = ", ".join(sorted(each.name for each in OPERATIONS[of]))
+        raise InvalidRequest(
+            f"an ACL about {operation.name} on {binding.pattern} would cover nothing: "
+            f"a {of.name} has ALL, {there}"
+        )
+
+
+def _check_pattern(pattern: ResourcePattern) -> None:
     name, prefixed = pattern.name, pattern.pattern_type is PatternType.PREFIXED
     if name == EVERY:
         if prefixed:

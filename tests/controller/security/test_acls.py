@@ -58,6 +58,10 @@ PREFIXED, GROUP, USER = PatternType.PREFIXED, ResourceType.GROUP, ResourceType.U
         (acl("."), "would cover nothing"),
         (acl("a\nb", of=GROUP), "no control characters"),
         (acl("a\nb", Operation.ALTER, of=USER), "cannot be printed"),
+        (acl("tides", principal=Principal("alice", "user")), "begins with 'User:', in these letters"),
+        (acl("tides", principal=Principal("staff", "Group")), "would cover nothing"),
+        (acl("tides", Operation.WRITE, of=GROUP), "a GROUP has ALL, DELETE, DESCRIBE, READ"),
+        (acl("tides", Operation.CLUSTER_ACTION), "CLUSTER_ACTION on TOPIC LITERAL tides would cover nothing"),
     ],
 )
 async def test_an_acl_that_could_cover_nothing_is_refused_by_itself(
