@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from strandline.errors import InvalidRequest
+from strandline.security.principal import USER
 
 DEFAULT: Final = ""
 """As the name of a user or a client id: each one that has no quota of its own. No user has this name, and
@@ -72,6 +73,18 @@ class QuotaEntity:
         return ", ".join(f"{kind} {shown(name)}" for kind, name in named if name is not None)
 
 
+def _check_new_entity(entity: QuotaEntity) -> None:
+    """Raises InvalidRequest for names that stand for something else than one user or client: a quota of such
+    a name would hold for no caller."""
+    user = entity.user or ""
+    if DEFAULT_SHOWN in (user, entity.client_id):
+        raise InvalidRequest(f"{DEFAULT_SHOWN!r} is no name: it stands for each one without a quota")
+    if user == "*":
+        raise InvalidRequest("no user has the name '*': the default is for each one without a quota")
+    if user.startswith(f"{USER}:"):
+        raise InvalidRequest(f"the user's name {user[:32]!r} begins with '{USER}:': give it without that")
+
+
 def shown(name: str) -> str:
     """The name for people."""
     return DEFAULT_SHOWN if name == DEFAULT else name
@@ -114,9 +127,8 @@ class QuotaAlteration:
         for quota, limit in self.limits.items():
             if limit is not None:
                 check_limit(quota, limit)
-        named = DEFAULT_SHOWN in (self.entity.user, self.entity.client_id)
-        if named and self.sets:
-            raise InvalidRequest(f"{DEFAULT_SHOWN!r} is no name: it stands for each one without a quota")
+        if self.sets:
+            _check_new_entity(self.entity)
 
     @property
     def sets(self) -> bool:

@@ -106,6 +106,16 @@ def test_no_quota_is_for_the_name_that_the_default_is_shown_by() -> None:
         assert QuotaAlteration(entity, {RATE: None}).after({RATE: 1}) == {}, "what is there can be removed"
 
 
+@pytest.mark.parametrize(("user", "why"), [("*", "no user has the name"), ("User:alice", "without that")])
+def test_no_quota_is_for_a_name_that_no_caller_has(user: str, why: str) -> None:
+    """It would look like a limit, and hold for no caller."""
+    entity = QuotaEntity(user, "app")
+    with pytest.raises(InvalidRequest, match=why):
+        QuotaAlteration(entity, {RATE: 1})
+    assert QuotaAlteration(entity, {RATE: None}).after({RATE: 1}) == {}, "what is there can be removed"
+    assert QuotaAlteration(QuotaEntity("alice", user), {RATE: 1}).sets, "a client may have this id"
+
+
 def test_an_entity_has_a_name_and_it_is_not_too_long() -> None:
     with pytest.raises(InvalidRequest):
         QuotaEntity()
