@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from strandline.config.explain.addresses import without_user
 from strandline.errors import BrokerNotAvailable, SettingsError
 from strandline.ports import RefusedForNow
 from strandline.vocabulary.metadata import Endpoint
@@ -18,8 +19,9 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
         raise SettingsError("bootstrap names no broker: give host:port, several with commas")
     for address in addresses:
         host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            raise SettingsError(f"bootstrap address {address!r} is not of the form host:port")
+        if not host or set(host) & set("@/") or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            shown = without_user(address)
+            raise SettingsError(f"bootstrap address {shown!r} is not of the form host:port")
     return addresses
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from strandline.config.explain.addresses import without_user
 from strandline.config.explain.complaints import complaint
 from strandline.config.explain.usage import PREFIX
 from strandline.config.services.zookeeper import ServiceSettings
@@ -20,7 +20,6 @@ SECRETS: Final = ("password", "token")
 
 NO_VALUES: Final = ("missing", "extra_forbidden")
 """Errors without a value: a name that is no setting may be a misspelt one of a secret."""
-_USER_IN_ADDRESS: Final = re.compile(r"(?<=//)[^/@\s]+@")
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
@@ -59,7 +58,7 @@ def _shown(name: str, value: Any) -> str:
     """The value as an error shows it; nothing of a secret, and no names and passwords in an address."""
     if any(word in name.lower() for word in SECRETS) or "PRIVATE KEY" in str(value):
         return ""
-    return f" = {_USER_IN_ADDRESS.sub('…@', repr(value))}"
+    return f" = {without_user(repr(value))}"
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -52,6 +52,13 @@ class ZooKeeperSettings(ServiceSettings):
     """Whether znodes that this process creates are for the identity of the cluster only. Otherwise everyone
     who reaches ZooKeeper may read, change and delete them."""
 
+    @field_validator("zookeeper")
+    @classmethod
+    def _without_user(cls, addresses: str) -> str:
+        if "@" in addresses:
+            raise ValueError("leave name and password out: zookeeper_auth_file has them")
+        return addresses
+
     @field_validator("zookeeper_ssl_cafile", "zookeeper_ssl_certfile")
     @classmethod
     def _encrypted(cls, file: Path | None, info: ValidationInfo) -> Path | None:

@@ -301,6 +301,13 @@ def test_a_wrong_bootstrap_is_refused_by_name(wrong: str) -> None:
         parse_bootstrap(wrong)
 
 
+@pytest.mark.parametrize("wrong", ["u:secret@host:1", "kafka://u:secret@host:1", "a:1,u:secret@host:x"])
+def test_a_bootstrap_with_a_password_is_refused_without_it(wrong: str) -> None:
+    with pytest.raises(SettingsError, match=r"…@host:.' is not of the form host:port") as refused:
+        parse_bootstrap(wrong)
+    assert "secret" not in str(refused.value)
+
+
 def test_pauses_double_up_to_their_bound() -> None:
     settings = ClientSettings(retry_backoff_ms=20, retry_backoff_ms_max=100)
     assert [backoff_s(settings, attempt) for attempt in (1, 2, 3, 4, 10_000)] == [0.02, 0.04, 0.08, 0.1, 0.1]

@@ -172,6 +172,15 @@ def test_no_error_shows_what_may_be_a_secret(cls: type[ClientSettings], given: d
     assert next(iter(given)) in refused.value.message
 
 
+@pytest.mark.parametrize("given", ["alice:hunter2@zk:2181", "zk:2181,zk://alice:hunter2@zk-2:2181/tides"])
+def test_zookeeper_has_no_password_in_its_address(given: str) -> None:
+    """It was written to the log, once a second, while nothing answered there."""
+    variables = {"STRANDLINE_BROKER_ID": "1", "STRANDLINE_DATA_DIR": "d", "STRANDLINE_ZOOKEEPER": given}
+    with pytest.raises(SettingsError, match=r"…@zk.*zookeeper_auth_file") as refused:
+        build(BrokerSettings, {}, variables)
+    assert "hunter2" not in refused.value.message
+
+
 def test_an_address_is_shown_without_its_password() -> None:
     variables = {
         "STRANDLINE_BROKER_ID": "1",
