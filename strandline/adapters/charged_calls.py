@@ -3,7 +3,7 @@ message themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -22,20 +22,21 @@ _OF_MEMBERS: Final = frozenset(
 
 
 def charged(served: Iterable[Served], quotas: ClientQuotas, clock: Clock) -> list[Served]:
-    """The same calls. A caller that still has to pay for earlier ones waits before its call begins."""
+    """The same calls. A caller that still has to pay for earlier ones waits before its call begins, and pays
+    for reading its request and writing the answer too: the largest cost more than their handlers do."""
     return [_charged(each, quotas, clock) if isinstance(each, ServedCall) else each for each in served]
 
 
 def _charged(served: ServedCall[Any, Any], quotas: ClientQuotas, clock: Clock) -> Served:
-    async def handle(request: Any, caller: Caller) -> Any:
+    async def around(caller: Caller, work: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
         bill = quotas.of(caller)
         if bill is None or bill.limit(Quota.REQUEST_PERCENTAGE) is None:
-            return await served.handle(request, caller)
+            return await work()
         if served.rpc.path not in _OF_MEMBERS:
             await paid(bill, (Quota.REQUEST_PERCENTAGE,), clock)
-        return await charged_time(_coroutine(served, request, caller), bill, clock)
+        return await charged_time(work(), bill, clock)
 
-    return replace(served, handle=handle)
+    return replace(served, around=around)
 
 
 async def paid(bill: Bill, quotas: Sequence[Quota], clock: Clock) -> None:
@@ -53,7 +54,3 @@ async def charged_time(work: Coroutine[Any, Any, T], bill: Bill, clock: Clock) -
         return await turns.of(work)
     finally:
         bill.charge(Quota.REQUEST_PERCENTAGE, turns.taken_s())
-
-
-async def _coroutine(served: ServedCall[Any, Any], request: Any, caller: Caller) -> Any:
-    return await served.handle(request, caller)

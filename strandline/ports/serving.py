@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic
@@ -83,6 +83,9 @@ class ServedCall(Generic[Request, Response]):
 
     rpc: Rpc[Request, Response]
     handle: Callable[[Request, Caller], Awaitable[Response]]
+    around: Callable[[Caller, Callable[[], Coroutine[Any, Any, bytes]]], Awaitable[bytes]] | None = None
+    """Does the whole work of a call, from the bytes of its request to those of its answer, and charges the
+    caller for it. None: a call is for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,12 +32,16 @@ async def serve_call(
 ) -> bytes:
     """The answer to one request. Raises a StrandlineError to be refused."""
     rpc, began = served.rpc, monotonic()
-    with _defects_reported(rpc):
+
+    async def work() -> bytes:
         request = rpc.decode(data)
         try:
             return rpc.encode(await served.handle(request, caller), caller.listener)
         finally:
             on_answered(rpc.path.rpartition("/")[2], (monotonic() - began) * 1000)
+
+    with _defects_reported(rpc):
+        return await (work() if served.around is None else served.around(caller, work))
 
 
 async def serve_stream(
