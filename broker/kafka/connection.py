@@ -220,13 +220,22 @@ class KafkaConnection(asyncio.BufferedProtocol):
     # --- requests ----------------------------------------------------------------------------
 
     def _take(self, frame: bytearray) -> None:
+        began = self._shared.now()
+        try:
+            self._waiting = self._read(frame)
+        finally:  # what is malformed has cost the time too
+            bill = self._bill()
+            if bill is not None:
+                bill.charge(Quota.REQUEST_PERCENTAGE, self._shared.now() - began)
+        self._advance()
+
+    def _read(self, frame: bytearray) -> Arrived | Introduction:
         router, bare = self._shared.router, self._login is not None and self._login.bare
         arrived = router.read_bare(frame) if bare else router.read(frame, self._permits)
         client_id = arrived.asked.header.client_id if isinstance(arrived, Arrived) else self._caller.client_id
         if client_id != self._caller.client_id:
             self._caller = replace(self._caller, client_id=client_id)
-        self._waiting = arrived
-        self._advance()
+        return arrived
 
     def _permits(self, api: int) -> bool:
         return self._login is None or self._login.permits(api, self._shared.now())
@@ -380,12 +389,18 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     # --- quotas ------------------------------------------------------------------------------
 
+    def _bill(self) -> Bill | None:
+        """None: it has no quota to keep. A client that has not logged in has no name yet: what others without
+        one have used keeps no client from logging in."""
+        if self._login is not None and self._login.principal is None:
+            return None
+        return self._shared.quotas.of(self._caller)
+
     def _owes(self, api: Api[Any, Any]) -> bool:
         """Whether the client still has to pay for what it used before, on this connection or another one.
-        Then its requests are held, and it is asked again. A client that has not logged in has no name yet:
-        what others without one have used keeps no client from logging in."""
-        bill = self._shared.quotas.of(self._caller)
-        if bill is None or (self._login is not None and self._login.principal is None):
+        Then its requests are held, and it is asked again."""
+        bill = self._bill()
+        if bill is None:
             return False
         for quota in (Quota.REQUEST_PERCENTAGE, *api.paid_before):
             bill.owed(quota)

@@ -155,6 +155,33 @@ async def test_a_client_pays_for_the_time_of_its_requests() -> None:
         assert throttle_ms(transport.frames()[0], at=4) == pytest.approx(4_000, abs=1)
 
 
+class SlowRouter(Router):
+    """Half a second passes while it reads a request."""
+
+    clock: HandClock
+
+    def read(self, data: Any, permits: Callable[[int], bool] = lambda _: True) -> Any:
+        self.clock.now_s += 0.5
+        return super().read(data, permits)
+
+
+async def test_a_client_pays_for_reading_its_requests() -> None:
+    """Also for one that is malformed: a new connection for each would cost nothing."""
+    served, clock = Served(), HandClock()
+    async with served.connected() as (shared, _, _):
+        shared.router, shared.clock = SlowRouter([Api(INIT_PRODUCER_ID, served.init)]), clock
+        shared.router.clock = clock
+        shared.quotas.take(Quotas({QuotaEntity(DEFAULT): {WORK: 10}}))
+        others = [shared.connect() for _ in range(2)]
+        send(*others[0], LIVES)
+        assert len(shared.refused) == 1, "this router has no Heartbeat"
+        send(*others[1], HELD)
+        await turns()
+        assert served.begun == []
+        for connection, _ in others:
+            connection.connection_lost(None)
+
+
 async def test_what_a_client_owes_holds_its_next_connection_too() -> None:
     """A20: time of the broker, and bytes. Members of groups go on, and so does another client id."""
     clock = HandClock()
