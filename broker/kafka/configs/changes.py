@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from strandline.broker.kafka.configs.described import default_of
-from strandline.broker.kafka.configs.given import known_config, one_topic_config, topic_config
+from strandline.broker.kafka.configs.given import check_once, known_config, one_topic_config, topic_config
 from strandline.broker.kafka.configs.kinds import Kind
 from strandline.broker.kafka.configs.topic_names import OwnConfig, TopicConfigName
 from strandline.broker.kafka.wire.admin.configs import (
@@ -19,7 +19,6 @@ from strandline.broker.kafka.wire.admin.configs import (
 )
 from strandline.broker.metadata.topic_outlines import TopicOutline
 from strandline.errors import InvalidConfig, InvalidRequest
-from strandline.ids import named_twice
 
 
 @dataclass(slots=True)
@@ -31,10 +30,8 @@ class Alteration:
     unset: list[str] = field(default_factory=list)
 
 
-def replacement(topic: TopicOutline, given: Iterable[GivenConfig]) -> Alteration:
+def replacement(topic: TopicOutline, given: Sequence[GivenConfig]) -> Alteration:
     """The topic shall have these configs, and no others. Raises InvalidConfig, InvalidRequest."""
-    given = list(given)
-    _check_once(each.name for each in given)
     wanted = topic_config(given)
     return _without_needless(topic, Alteration(wanted, [name for name in topic.config if name not in wanted]))
 
@@ -42,7 +39,7 @@ def replacement(topic: TopicOutline, given: Iterable[GivenConfig]) -> Alteration
 def increment(topic: TopicOutline, changes: Sequence[ConfigChange]) -> Alteration:
     """Raises InvalidConfig, InvalidRequest."""
     alteration = Alteration()
-    _check_once(change.name for change in changes)
+    check_once(change.name for change in changes)
     for change in changes:
         known = known_config(change.name)
         if change.operation == DELETE:
@@ -51,12 +48,6 @@ def increment(topic: TopicOutline, changes: Sequence[ConfigChange]) -> Alteratio
         else:
             alteration.set |= one_topic_config(change.name, _new_value(topic, known, change))
     return _without_needless(topic, alteration)
-
-
-def _check_once(names: Iterable[str]) -> None:
-    """Raises InvalidRequest."""
-    if (twice := named_twice(names)) is not None:
-        raise InvalidRequest(f"topic config {twice} stands more than once in the request")
 
 
 def _new_value(topic: TopicOutline, known: TopicConfigName, change: ConfigChange) -> str:

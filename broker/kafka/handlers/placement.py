@@ -3,6 +3,7 @@ controller."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from strandline.adapters.codecs.admin import ELECT_PREFERRED, ELECT_UNCLEAN, LIST_REASSIGNMENTS, REASSIGN
@@ -84,8 +85,12 @@ class PlacementApi:
             return _refused([name for name, _ in wanted], refusal)
         results: dict[TopicPartition, PartitionResult] = {}
         moves: list[PartitionReassignment] = []
+        times = Counter(name for name, _ in wanted)
         for name, replicas in wanted:
-            if replicas == ():  # to the controller, no replicas are a cancellation
+            if times[name] > 1:
+                twice = InvalidRequest(f"partition {name} stands more than once in the request")
+                results[name] = PartitionResult(name, twice)
+            elif replicas == ():  # to the controller, no replicas are a cancellation
                 none = InvalidReplicaAssignment(f"{name}: the list of replicas is empty; null takes back")
                 results[name] = PartitionResult(name, none)
             else:

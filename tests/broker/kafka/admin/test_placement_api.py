@@ -106,6 +106,23 @@ async def test_only_null_takes_a_reassignment_back() -> None:
     assert controller.asked == [("Reassign", Reassign(sent))]
 
 
+async def test_a_partition_that_a_request_moves_twice_is_not_moved() -> None:
+    """An empty list was dropped, and the other entry counted."""
+    controller = MemoryController(lambda request: [PartitionResult(each.name) for each in request.partitions])
+    moves = tuple(
+        PartitionTarget(*each) for each in ((0, ()), (0, (3, 1)), (1, (3, 1)), (1, None), (2, None))
+    )
+    api = placement(controller)
+    (topic,) = (await api.reassign(ReassignRequest(WAIT_MS, (OfTopic("tides", moves),)), CALL)).topics
+    twice = int(ErrorCode.INVALID_REQUEST)
+    assert [(each.partition, each.error) for each in topic.partitions] == [
+        (0, twice), (0, twice), (1, twice), (1, twice), (2, 0)
+    ]  # fmt: skip
+    assert controller.asked == [
+        ("Reassign", Reassign([PartitionReassignment(TopicPartition("tides", 2), ())]))
+    ]
+
+
 @pytest.mark.parametrize(
     ("reverting", "adding", "removing"), [(False, (4,), (1, 2)), (True, (), (4,))], ids=["on", "back"]
 )

@@ -13,7 +13,7 @@ from strandline.broker.kafka.configs.topic_names import (
     FixedConfig,
     IgnoredConfig,
 )
-from strandline.errors import InvalidConfig
+from strandline.errors import InvalidConfig, InvalidRequest
 from strandline.vocabulary.topic_config import TopicConfig
 
 
@@ -37,11 +37,16 @@ def test_what_is_strandlines_is_passed_on_and_what_is_true_is_left_out() -> None
         "leader.replication.throttled.replicas": "",
         "preallocate": "False",
     }
-    assert topic_config(given.items()) == {
+    assert topic_config(list(given.items())) == {
         "cleanup.policy": "compact,delete",
         "segment.bytes": "52428800",
         "unclean.leader.election.enable": "true",
     }
+
+
+def test_a_new_topic_that_names_a_config_twice_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match=r"retention\.ms stands more than once"):
+        topic_config([("retention.ms", "1"), ("segment.ms", "7"), ("retention.ms", "2")])
 
 
 @pytest.mark.parametrize("known", [*FIXED, *IGNORED], ids=lambda each: each.name)
