@@ -8,6 +8,7 @@ from typing import Final
 from strandline.client.admin.admin import Admin
 from strandline.console.web.admins import Connection, Session
 from strandline.ports import Clock
+from strandline.room import first_of_most
 
 SWEEP_S: Final = 30.0
 
@@ -38,12 +39,16 @@ class Sessions:
         admin: Admin,
         stop: Callable[[], Awaitable[None]],
     ) -> None:
-        """A login. If there are too many, the one that was away longest ends."""
+        """A login. If there are too many, one of the user that has most ends: that which was away longest."""
+        ended = None
+        if browser not in self._open and len(self._open) >= self._sessions_max:
+            by_use = sorted(self._open.items(), key=lambda each: each[1].used_s)
+            ended = self._open.pop(first_of_most(((each, has.user) for each, has in by_use), user))
         now_s = self._clock.monotonic()
         ends_s = now_s + self._session_s_max
         self._open[browser] = Session(user, connection, admin, stop, ends_s, now_s)
-        while len(self._open) > self._sessions_max:
-            await self.end(min(self._open, key=lambda each: self._open[each].used_s))
+        if ended is not None:
+            await ended.stop()
 
     async def end(self, browser: str) -> None:
         """A logout; of a browser that is not logged in: nothing."""

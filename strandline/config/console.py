@@ -60,7 +60,8 @@ class ConsoleSettings(ServiceSettings, SecuritySettings):
     idle_ms_max: int = Field(default=30_000, ge=1_000)
     """A connection without a request for this long is closed."""
     sessions_max: int = Field(default=100, ge=1, le=10_000)
-    """Browsers that are logged in; the one that was away longest is logged out for a further one."""
+    """Browsers that are logged in. For a further one, one of the user that has most is logged out: the one
+    that was away longest."""
     session_ms_max: int = Field(default=8 * 3600 * 1000, ge=10_000)
     """How long a login lasts."""
     failed_logins_per_minute_max: int = Field(default=10, ge=1, le=1_000)

@@ -27,8 +27,8 @@ class SaslSettings(OauthSettings):
     connections_max_reauth_ms: int = Field(default=3_600_000, ge=0)
     """A login counts for this time; clients renew it before. 0: as long as its connection."""
     sasl_sessions_max: int = Field(default=10_000, ge=1)
-    """Connections of strandline's own clients that are logged in. Beyond it the one that was used least
-    recently has to log in again."""
+    """Connections of strandline's own clients that are logged in. Beyond it one of the user that has
+    most has to log in again: the one that was used least recently."""
 
     @field_validator("sasl_enabled_mechanisms")
     @classmethod

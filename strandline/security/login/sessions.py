@@ -11,6 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from strandline.errors import AuthenticationFailed, IllegalSaslState
+from strandline.room import first_of_most
 from strandline.security.principal import Principal
 
 
@@ -27,8 +28,8 @@ class Session:
 
 
 class Sessions:
-    """The sessions of one process, by connection. Beyond the bound, the one that was used least recently
-    ends."""
+    """The sessions of one process, by connection. Beyond the bound, one of the principal that has most ends:
+    the one that was used least recently."""
 
     def __init__(self, sessions_max: int) -> None:
         self._sessions_max = sessions_max
@@ -39,10 +40,11 @@ class Sessions:
 
     def begin(self, connection: str, session: Session) -> None:
         """The connection has this session from now on."""
+        if connection not in self._of and len(self._of) >= self._sessions_max:
+            taken = ((each, has.principal) for each, has in self._of.items())
+            del self._of[first_of_most(taken, session.principal)]
         self._of[connection] = session
         self._of.move_to_end(connection)
-        while len(self._of) > self._sessions_max:
-            self._of.popitem(last=False)
 
     def find(self, connection: str, token: str | None, now: float) -> Session:
         """The session that a call on this connection shows.

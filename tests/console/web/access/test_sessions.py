@@ -11,11 +11,11 @@ from tests.hand_clock import HandClock
 ENDED: list[str] = []
 
 
-async def begin(sessions: Sessions, browser: str, admin: Admin) -> None:
+async def begin(sessions: Sessions, browser: str, admin: Admin, user: str | None = None) -> None:
     async def stop() -> None:
         ENDED.append(browser)
 
-    await sessions.begin(browser, browser, Connection("nowhere:1"), admin, stop)
+    await sessions.begin(browser, user or browser, Connection("nowhere:1"), admin, stop)
 
 
 async def test_a_login_ends_at_its_age_and_a_further_one_ends_the_idlest(cluster: MemoryCluster) -> None:
@@ -37,3 +37,15 @@ async def test_a_login_ends_at_its_age_and_a_further_one_ends_the_idlest(cluster
     await sessions.end("c")
     await sessions.end_all()
     assert ENDED == ["b", "c", "a"]
+
+
+async def test_a_user_that_logs_in_again_and_again_logs_no_other_one_out(cluster: MemoryCluster) -> None:
+    sessions, admin = Sessions(3, 100.0, HandClock()), cluster.admin()
+    ENDED.clear()
+    await begin(sessions, "a", admin, "alice")
+    for number in range(5):
+        await begin(sessions, f"m{number}", admin, "mallory")
+    await begin(sessions, "b", admin, "bob")
+    assert ENDED == ["m0", "m1", "m2", "m3"]
+    assert sessions.find("a") is not None and sessions.find("b") is not None
+    await sessions.end_all()

@@ -84,3 +84,14 @@ def test_no_message_has_a_token() -> None:
     with pytest.raises(IllegalSaslState) as refused:
         sessions.find("b:1", "secret", 0)
     assert "secret" not in str(refused.value)
+
+
+def test_a_user_that_logs_in_again_and_again_ends_sessions_of_its_own() -> None:
+    """A11: those of others last, however long they are not used."""
+    sessions, alice = Sessions(3), Session("t", Principal("alice"), "PLAIN", None)
+    sessions.begin("a:1", alice)
+    for number in range(5):
+        sessions.begin(f"m:{number}", Session("t", Principal("mallory"), "PLAIN", None))
+    sessions.begin("b:1", Session("t", Principal("bob"), "PLAIN", None))
+    assert sessions.find("a:1", "t", 0) is alice
+    assert list(sessions._of) == ["m:4", "b:1", "a:1"]
