@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from strandline.adapters.rpc.grpc_listener import host_of
+from strandline.adapters.rpc.server.held_calls import host_of
 from strandline.adapters.telemetry.audit import Audit
 from strandline.config.security import SSL
 from strandline.errors import StrandlineError

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
-from urllib.parse import unquote
 
 import grpc
 import structlog
@@ -26,8 +25,8 @@ from strandline.adapters.rpc.logins.bearer import shown_session
 from strandline.adapters.rpc.member_key import shown_key
 from strandline.adapters.rpc.served_stream import begin, write
 from strandline.adapters.rpc.server.grpc_server import new_grpc_server
-from strandline.adapters.rpc.server.held_calls import HeldCalls
-from strandline.adapters.rpc.server.parsing_interceptor import ParsingInterceptor
+from strandline.adapters.rpc.server.held_calls import HeldCalls, host_of
+from strandline.adapters.rpc.server.parsing_interceptor import ParsingInterceptor, only_request
 from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.adapters.system.descriptors import connection_options
@@ -104,7 +103,7 @@ class GrpcListener:
 
     def _listen(self, listener: Listener, port: int) -> int:
         setting = _SETTINGS[listener]
-        server = new_server(self._settings, self._on_refused)
+        server = new_server(self._settings, self._on_refused, self._held)
         address = f"{self._settings.host}:{port}"
         protocol = self._settings.protocol_of(setting)
         if protocol == SASL_PLAINTEXT:
@@ -163,8 +162,11 @@ class GrpcListener:
                 stopping.create_task(server.stop(grace_s))
 
 
-def new_server(settings: ListenerSettings, on_refused: OnRefused) -> grpc.aio.Server:
-    """A server without a port, with the bounds that all brokers and controllers set their clients."""
+def new_server(
+    settings: ListenerSettings, on_refused: OnRefused, held: HeldCalls | None = None
+) -> grpc.aio.Server:
+    """A server without a port, with the bounds that all brokers and controllers set their clients. `held` as
+    in `add_calls`."""
     options = (
         *connection_options(1 if settings.external_port is None else 2),
         ("grpc.so_reuseport", 0),  # a second process on this port has to fail
@@ -189,7 +191,7 @@ def new_server(settings: ListenerSettings, on_refused: OnRefused) -> grpc.aio.Se
     )
     return new_grpc_server(
         options=options,
-        interceptors=[ParsingInterceptor(on_refused)],
+        interceptors=[ParsingInterceptor(on_refused, held or HeldCalls(sys.maxsize))],
         maximum_concurrent_rpcs=settings.calls_max,
     )
 
@@ -215,21 +217,14 @@ def add_calls(
         _, service, name = each.rpc.path.split("/")
         handler: grpc.RpcMethodHandler[bytes, bytes]
         if isinstance(each, ServedCall):
-            handler = grpc.unary_unary_rpc_method_handler(calls.unary(each, on_answered))
+            # As a stream of requests: a unary handler begins once the request is there, so a call without one
+            # would be counted for no address.
+            handler = grpc.stream_unary_rpc_method_handler(calls.unary(each, on_answered))
         else:
             handler = grpc.stream_stream_rpc_method_handler(calls.stream(each))
         services[service][name] = handler
     for service, handlers in services.items():
         server.add_registered_method_handlers(service, handlers)
-
-
-def host_of(peer: str) -> str:
-    """The address in what gRPC calls a peer, such as `ipv4:10.0.0.1:5000` and `ipv6:%5B::1%5D:5000`, and in
-    what the port for streams of frames does: `framed:10.0.0.1:5000`."""
-    kind, _, rest = peer.partition(":")
-    if kind not in ("ipv4", "ipv6", "framed"):
-        return peer
-    return unquote(rest.rpartition(":")[0]).strip("[]")
 
 
 class _Calls:
@@ -253,12 +248,13 @@ class _Calls:
 
     def unary(
         self, served: ServedCall[Any, Any], on_answered: OnAnswered
-    ) -> Callable[[bytes, Context], Awaitable[bytes]]:
-        async def serve(data: bytes, context: Context) -> bytes:
+    ) -> Callable[[object, Context], Awaitable[bytes]]:
+        async def serve(_: object, context: Context) -> bytes:
             try:
                 host = host_of(context.peer())
                 with self._held.one(host):
                     caller = self._caller(served.rpc.path, context, host)
+                    data = await only_request(context, served.rpc.path)
                     return await serve_call(served, data, caller, self._monotonic, on_answered)
             except StrandlineError as error:
                 refused = error

@@ -1,6 +1,8 @@
-"""Parses the requests of services that are not our own, as the health service, in gRPC's place.
+"""Parses the requests of services that are not our own, as the health service, in gRPC's place, and counts
+their calls.
 
-Malformed bytes get a typed answer and cost no traceback.
+Malformed bytes get a typed answer and cost no traceback. A call counts for its address before its request
+is there.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import grpc
 from google.protobuf.message import Message
 
 from strandline.adapters.rpc.request_parsing import MalformedRequest, parse
+from strandline.adapters.rpc.server.held_calls import HeldCalls, TooManyCalls, host_of
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.errors import StrandlineError
 from strandline.ports import Listener
@@ -23,11 +26,21 @@ OneRequest = Callable[[Any, Any], Awaitable[Any]]
 Context = Any  # grpc.aio.ServicerContext, with the handler's types of request and answer
 
 
-class ParsingInterceptor(grpc.aio.ServerInterceptor):
-    """For one server. `on_refused` gets the error of each malformed request, and the connection."""
+async def only_request(context: Context, kind: str) -> bytes:
+    """The request of a call that has one. Raises MalformedRequest if it comes without."""
+    data = await context.read()
+    if data is grpc.aio.EOF:
+        raise MalformedRequest("a call without a request", kind=kind)
+    assert isinstance(data, bytes)
+    return data
 
-    def __init__(self, on_refused: Callable[[StrandlineError, str], None]) -> None:
+
+class ParsingInterceptor(grpc.aio.ServerInterceptor):
+    """For one server. `on_refused` gets the error of each refused request, and the connection."""
+
+    def __init__(self, on_refused: Callable[[StrandlineError, str], None], held: HeldCalls) -> None:
         self._on_refused = on_refused
+        self._held = held
 
     async def intercept_service(
         self,
@@ -42,23 +55,22 @@ class ParsingInterceptor(grpc.aio.ServerInterceptor):
         kind = getattr(handler.request_deserializer, "__self__", None)
         assert kind is not None, f"{handler_call_details.method} is not parsed by a message's FromString"
         if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(
+            return grpc.stream_unary_rpc_method_handler(
                 self._parsed(handler.unary_unary, kind), None, handler.response_serializer
             )
         call: Any = handler.unary_stream  # gRPC's stubs know no coroutines that write to the context
         assert call is not None, f"{handler_call_details.method} takes a stream of requests"
-        return grpc.unary_stream_rpc_method_handler(
+        return grpc.stream_stream_rpc_method_handler(
             self._parsed(call, kind), None, handler.response_serializer
         )
 
     def _parsed(self, call: OneRequest, kind: type[Message]) -> OneRequest:
-        async def served(data: bytes, context: Context) -> Any:
+        async def served(_: object, context: Context) -> Any:
             try:
-                request = parse(kind, data)
-            except MalformedRequest as error:
-                refusal = error
-            else:
-                return await call(request, context)
+                with self._held.one(host_of(context.peer())):
+                    return await call(parse(kind, await only_request(context, kind.__name__)), context)
+            except (MalformedRequest, TooManyCalls) as error:
+                refusal: StrandlineError = error
             self._on_refused(refusal, context.peer())
             return await abort(context, refusal, Listener.INTERNAL)
 

@@ -12,7 +12,7 @@ import pytest
 
 from strandline.adapters.codecs import groups as rpcs
 from strandline.adapters.codecs.messages import Call
-from strandline.adapters.rpc.grpc_listener import host_of
+from strandline.adapters.rpc.server.held_calls import host_of
 from strandline.broker.core.groups.effects import EventKind, GroupEvent
 from strandline.broker.groups.events import event_value
 from strandline.config.limits import GROUP_ID_LENGTH_MAX

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 import grpc
 import pytest
+from grpc_health.v1 import health, health_pb2_grpc
 
-from strandline.adapters.rpc.grpc_listener import add_calls
+from strandline.adapters.rpc.grpc_listener import add_calls, new_server
 from strandline.adapters.rpc.refused_requests import LOGGED_EVERY_S, TOO_MANY, RefusedRequests
 from strandline.adapters.rpc.server.held_calls import HeldCalls, TooManyCalls
 from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.errors import Outcome, ThrottlingQuotaExceeded
-from strandline.ports import Caller, Listener, Method, Reply, Rpc, ServedCall, ServedStream
+from strandline.adapters.rpc.wire_errors import error_of_call
+from strandline.config.services.controller import ControllerSettings
+from strandline.errors import InvalidRequest, Outcome, ThrottlingQuotaExceeded
+from strandline.ports import Caller, Listener, Method, Reply, Rpc, Served, ServedCall, ServedStream
 from tests.broker.storage.support.disk import ManualClock
 from tests.waiting import eventually
 
@@ -22,6 +26,7 @@ CALLS_MAX = 3
 TIMEOUT_S = 10.0
 ASK = Method("/test.Calls/Ask", str.encode, bytes.decode)
 TALK = Method("/test.Calls/Talk", str.encode, bytes.decode)
+HEALTH: Final = "/grpc.health.v1.Health/"
 
 
 def rpc(method: Method[str, str]) -> Rpc[str, str]:
@@ -96,6 +101,39 @@ async def test_an_address_has_its_bound_over_all_connections(port: Port) -> None
     await eventually(lambda: port.held.addresses == 0, what="nothing is remembered")
     for transport in transports:
         await transport.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "request_bytes"),
+    [(ASK.path, None), (f"{HEALTH}Check", None), (f"{HEALTH}Watch", None), (f"{HEALTH}Watch", b"")],
+)
+async def test_a_call_counts_before_its_request_is_there(path: str, request_bytes: bytes | None) -> None:
+    """CORRECTNESS X14: calls without one, and those of the health service, took all of `calls_max`, and no
+    other address was served."""
+    port, clock = Port(HeldCalls(CALLS_MAX), RefusedRequests(ManualClock())), ManualClock()
+    server = new_server(ControllerSettings(), port.refused.note, port.held)
+    asked: list[Served] = [ServedCall(rpc(ASK), port.ask)]
+    add_calls(server, asked, Listener.INTERNAL, clock, lambda *_: None, port.refused.note, held=port.held)
+    health_pb2_grpc.add_HealthServicer_to_server(health.aio.HealthServicer(), server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    async with grpc.aio.insecure_channel(address) as channel:
+        calls: list[Any] = [channel.stream_stream(path)() for _ in range(CALLS_MAX)]
+        for call in calls if request_bytes is not None else ():
+            await call.write(request_bytes)
+        await eventually(lambda: port.held.of("127.0.0.1") == CALLS_MAX, what="all count")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            one_more: Any = channel.unary_unary(path)
+            await one_more(b"", timeout=TIMEOUT_S)
+        assert isinstance(error_of_call(refused.value), ThrottlingQuotaExceeded)
+        for call in calls:
+            call.cancel()
+        await eventually(lambda: port.held.addresses == 0, what="nothing is remembered")
+        with pytest.raises(grpc.aio.AioRpcError) as empty:
+            without: Any = channel.stream_unary(ASK.path)(iter(()), timeout=TIMEOUT_S)
+            await without
+        assert isinstance(error_of_call(empty.value), InvalidRequest)
+    await server.stop(None)
 
 
 def test_addresses_have_bounds_of_their_own() -> None:
