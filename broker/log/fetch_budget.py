@@ -6,14 +6,20 @@ A client that sends requests and does not read the answers uses up only its own 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from strandline.adapters.rpc.server.held_calls import host_of
+
+ADDRESS_SHARE: Final = 1.5
+"""What the owners of one address may have, as a part of `of_all`."""
 
 
 class _Waiting(NamedTuple):
     owner: str
+    address: str
     amount: int
     granted: asyncio.Future[None]
 
@@ -22,14 +28,16 @@ class FetchBudget:
     """A bound for each owner (`of_one`) and for all together (`of_all`). Grants are first come, first served
     among owners below their own bound.
 
-    An owner that has nothing gets its request up to a total of twice `of_all`. So owners that never give back
-    do not lock out the others.
+    An owner that has nothing gets its request up to a total of twice `of_all`, and up to one and a half times
+    that for those of its address. So owners that never give back do not lock out the others, and however many
+    there are of one address, those of other addresses have their turn.
     """
 
     def __init__(self, *, of_one: int, of_all: int) -> None:
         self._of_one = min(of_one, of_all)
         self._of_all = of_all
         self._taken: dict[str, int] = {}
+        self._of_address: Counter[str] = Counter()
         self._total = 0
         self._waiting: deque[_Waiting] = deque()
 
@@ -63,7 +71,7 @@ class FetchBudget:
         amount = min(amount, self._of_one)
         if self.take_now(owner, amount):
             return amount
-        waiting = _Waiting(owner, amount, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(owner, host_of(owner), amount, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._serve()
         try:
@@ -78,18 +86,21 @@ class FetchBudget:
 
     def take_now(self, owner: str, amount: int) -> bool:
         """Takes the amount if that needs no wait."""
-        if self._waiting or not self._has(owner, amount):
+        if self._waiting or not self._has(owner, host_of(owner), amount):
             return False
         self._grant(owner, amount)
         return True
 
-    def _has(self, owner: str, amount: int) -> bool:
+    def _has(self, owner: str, address: str, amount: int) -> bool:
         own, total = self._taken.get(owner, 0), self._total + amount
-        of_all = self._of_all if own else 2 * self._of_all
-        return own + amount <= self._of_one and total <= of_all
+        if own:
+            return own + amount <= self._of_one and total <= self._of_all
+        of_address = self._of_address[address] + amount
+        return total <= 2 * self._of_all and of_address <= ADDRESS_SHARE * self._of_all
 
     def _grant(self, owner: str, amount: int) -> None:
         self._taken[owner] = self._taken.get(owner, 0) + amount
+        self._of_address[host_of(owner)] += amount
         self._total += amount
 
     def give_back(self, owner: str, amount: int) -> None:
@@ -98,6 +109,9 @@ class FetchBudget:
             self._taken[owner] = left
         else:
             self._taken.pop(owner, None)
+        self._of_address[address := host_of(owner)] -= amount
+        if not self._of_address[address]:
+            del self._of_address[address]
         self._total -= amount
         if self._waiting:
             self._serve()
@@ -108,7 +122,7 @@ class FetchBudget:
         for waiting in self._waiting:
             if waiting.granted.cancelled():
                 continue
-            if self._has(waiting.owner, waiting.amount):
+            if self._has(waiting.owner, waiting.address, waiting.amount):
                 self._grant(waiting.owner, waiting.amount)
                 waiting.granted.set_result(None)
             else:

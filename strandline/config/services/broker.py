@@ -116,8 +116,8 @@ class BrokerSettings(ListenerSettings):
     fetch_connection_bytes_max: int = Field(default=16 * MIB, ge=RECORDS_BYTES_MAX)
     """Fetched bytes of one connection that were read from disk and not yet written to the connection."""
     fetch_bytes_max: int = Field(default=128 * MIB, ge=RECORDS_BYTES_MAX)
-    """The same over all connections. Up to twice this limit, a connection that has no fetched bytes
-    may read one answer."""
+    """The same over all connections. Up to twice this limit, and one and a half times for those of one
+    address, a connection that has no fetched bytes may read one answer."""
     fetch_connection_partitions_max: int = Field(default=100_000, ge=20_000)
     """Partitions in unanswered fetches of one connection; at this limit its streams are not read."""
     fetch_partitions_max: int = Field(default=500_000, ge=20_000)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from strandline.broker.log.fetch_budget import FetchBudget
 from tests.waiting import eventually
 
@@ -57,6 +59,22 @@ async def test_owners_at_the_bound_of_all_do_not_lock_out_one_that_has_nothing()
         assert not waiting.done()
         budget.give_back("a", 10)
         await waiting
+
+
+@pytest.mark.parametrize("form", ["ipv4:192.0.2.{}:5", "kafka:192.0.2.{}:5", "ipv6:%5B2001:db8::{}%5D:5"])
+async def test_one_address_with_many_connections_does_not_lock_out_another(form: str) -> None:
+    """Connections that never read their answers were enough, each with one answer, to stop all fetches."""
+    budget = FetchBudget(of_one=10, of_all=20)
+    async with asyncio.TaskGroup() as tasks:
+        taking = [tasks.create_task(budget.take(f"{form.format(1)}{number}", 10)) for number in range(10)]
+        await eventually(lambda: budget.total == 30, what="the part of one address is taken")
+        async with asyncio.timeout(5):
+            async with budget.taken(form.format(2), 10):
+                assert budget.total == 40
+        for number in range(10):
+            await taking[number]
+            budget.give_back(f"{form.format(1)}{number}", 10)
+    assert budget.total == 0 and not budget._of_address
 
 
 async def test_a_wait_that_is_given_up_takes_nothing() -> None:

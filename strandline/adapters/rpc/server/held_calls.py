@@ -15,9 +15,9 @@ from strandline.errors import ThrottlingQuotaExceeded
 
 def host_of(peer: str) -> str:
     """The address in what gRPC calls a peer, such as `ipv4:10.0.0.1:5000` and `ipv6:%5B::1%5D:5000`, and in
-    what the port for streams of frames does: `framed:10.0.0.1:5000`."""
+    what our own ports do: `framed:10.0.0.1:5000`, `kafka:10.0.0.1:5000`."""
     kind, _, rest = peer.partition(":")
-    if kind not in ("ipv4", "ipv6", "framed"):
+    if kind not in ("ipv4", "ipv6", "framed", "kafka"):
         return peer
     return unquote(rest.rpartition(":")[0]).strip("[]")
 
