@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
@@ -16,7 +15,7 @@ from strandline.consumer.records import FetchedBatch
 from strandline.errors import OffsetOutOfRange, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
-from strandline.vocabulary.groups import FetchedOffsets
+from strandline.vocabulary.groups import FetchedOffsets, ReadSince
 from strandline.vocabulary.log import EARLIEST, LATEST, ListedOffset
 from strandline.vocabulary.log_position import LogPosition, same_topic
 
@@ -65,14 +64,15 @@ class PositionFinder:
 
     async def find(self, searches: Sequence[FindPosition]) -> None:
         """Find positions, and set each as soon as it is known. Retriable errors are noted and retried."""
-        left = {search.name: search for search in await self._not_committed(searches) if self._wanted(search)}
+        started = await self._not_committed(searches)
+        left = {search.name: search for search in started if self._wanted(search)}
 
         def ended(name: TopicPartition, end: ListedOffset | StrandlineError) -> bool:
             search = left[name]
             if not self._wanted(search):
                 return False
             if isinstance(end, ListedOffset):
-                self._found(search, end)
+                self._found(search, end, started[search])
                 return False
             logger.warning("no position found for %s: %s", name, end)
             self._on_failure(name, end)
@@ -87,12 +87,15 @@ class PositionFinder:
             on_end=ended,
         )
 
-    async def _not_committed(self, searches: Sequence[FindPosition]) -> builtins.list[FindPosition]:
-        """Move positions to the group's committed offsets. Returns the searches without one."""
+    async def _not_committed(self, searches: Sequence[FindPosition]) -> dict[FindPosition, ReadSince | None]:
+        """Move positions to the group's committed offsets. Returns the searches without one, each with its
+        topic as it was when the group began to read it, if that is known."""
         if self._committed is None:
-            return list(searches)
+            return dict.fromkeys(searches)
         resumed = [search for search in searches if search.reset is Reset.POLICY and search.error is None]
-        left = [search for search in searches if search not in resumed]
+        left = dict[FindPosition, ReadSince | None](
+            (search, None) for search in searches if search not in resumed
+        )
         while resumed := [search for search in resumed if self._wanted(search)]:
             try:
                 found = await self._committed([search.name for search in resumed])
@@ -110,7 +113,7 @@ class PositionFinder:
                     continue
                 present = self._positions[search.name].topic_id
                 if committed is None or not same_topic(committed.topic_id, present):
-                    left.append(search)
+                    left[search] = found.read_since.get(search.name.topic)
                 elif self._positions.found(search.name, search.search, committed.position):
                     self._positions[search.name].committed = committed.offset
                     self._on_found(search.name)
@@ -127,7 +130,7 @@ class PositionFinder:
             return self._settings.offset_reset_timestamp_ms
         return EARLIEST if self._settings.offset_reset == "earliest" else LATEST
 
-    def _found(self, search: FindPosition, listed: ListedOffset) -> None:
+    def _found(self, search: FindPosition, listed: ListedOffset, since: ReadSince | None) -> None:
         name = search.name
         if search.reset is Reset.POLICY and self._settings.never_resets:
             reason = f"{name} has no position" if search.error is None else search.error.message
@@ -139,6 +142,10 @@ class PositionFinder:
             return
         # No record is that recent: begin with the next one.
         offset = listed.offset if listed.offset >= 0 else listed.high_watermark
+        appeared = since is not None and since.precedes(name.partition, listed.topic_id)
+        if appeared and self._timestamp(search) == LATEST:
+            offset = listed.log_start_offset
+            logger.info("%s appeared while the group reads its topic: from its first record", name)
         if search.error is not None:
             logger.warning("%s goes on at offset %d: %s", name, offset, search.error)
         self._positions.found(name, search.search, LogPosition(offset, listed.topic_id))

@@ -22,8 +22,10 @@ from strandline.broker.core.groups.requests import (
     DescribeGroup,
     Join,
     ListGroups,
+    NoteTopics,
     Report,
     Request,
+    UnknownTopics,
 )
 from strandline.broker.core.groups.state.present_topics import PresentTopics
 from strandline.broker.groups.coordinator_partition import CoordinatorPartition
@@ -82,6 +84,7 @@ from strandline.vocabulary.groups import (
 )
 from strandline.vocabulary.log_position import is_foreign
 from strandline.vocabulary.metadata import Endpoint, PartitionMetadata, Registration, TopicMetadata
+from strandline.vocabulary.typed_json import INT32_MAX
 
 _UUID_LENGTH: Final = 36
 
@@ -225,8 +228,25 @@ class GroupHandlers:
 
     async def sync(self, request: SyncGroup, caller: Caller) -> bytes:
         """Held until the leader's assignment is written."""
+        self._access.check(caller, READ_GROUP, request.group)
+        if request.assignments:
+            await self._note_topics(request.group)
         answer: bytes = await self._ask_as_member(request, caller)
         return answer
+
+    async def _note_topics(self, group: str) -> None:
+        """Before the members get an assignment, note the topics that they ask for from now on. What ZooKeeper
+        does not show now is noted with a later assignment."""
+        unknown: frozenset[str] | None = await self._ask(UnknownTopics(group))
+        if unknown is None:
+            return
+        # No partition has that number, so each topic is read again; the last one is for the latest epoch.
+        look = [TopicPartition(topic, INT32_MAX) for topic in unknown]
+        now = await self._view.topics_now([*look, TopicPartition(OFFSETS_TOPIC, 0)])
+        counts = {topic: now.found[topic].partitions for topic in unknown & now.found.keys()}
+        absent = {topic: 0 for topic in unknown if now.has_no(topic)}
+        present = PresentTopics(now.ids, now.above_epochs, now.latest_epoch, counts | absent)
+        await self._ask(NoteTopics(group, present))
 
     async def heartbeat(self, request: Heartbeat, caller: Caller) -> None:
         """Held until a rebalance begins, or for as long as the request says."""
@@ -266,7 +286,9 @@ class GroupHandlers:
         if request.partitions is not None:
             return answer
         refused = self.refusals(caller, DESCRIBE_TOPIC, answer)
-        return {name: each for name, each in answer.items() if each is not None and name not in refused}
+        return FetchedOffsets(
+            {k: each for k, each in answer.items() if each is not None and k not in refused}
+        )
 
     async def _present(self, names: Collection[TopicPartition]) -> tuple[Set[TopicPartition], PresentTopics]:
         """The partitions that do not exist, and the topics as they are; nothing is known of too many: the
@@ -287,10 +309,11 @@ class GroupHandlers:
         if not known:
             return found
         now = await self._view.topics_now(known)
-        return {
+        present = {
             name: None if each is not None and is_foreign(each.topic_id, now.id_of(name.topic)) else each
             for name, each in found.items()
         }
+        return FetchedOffsets(present, found.read_since)
 
     def refusals(
         self, caller: Caller, right: Right, names: Collection[TopicPartition]

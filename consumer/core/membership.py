@@ -20,6 +20,7 @@ first, and then the join is sent without asking the assignors again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, released_first
 from strandline.consumer.core.leader_state import LeaderState
@@ -74,11 +75,14 @@ class Membership:
         self.protocol = ""
         """Name of the assignor of this generation."""
         self.topics: tuple[str, ...] = ()
+        self._pattern = ""
+        """Names the pattern that chose the topics; empty: they were named."""
         self._owned = Ownership()
         self._leader: LeaderState | None = None
         """Not None while this member leads its generation."""
         self._joined_topics: tuple[str, ...] = ()
-        """The topics of the last join."""
+        self._joined_pattern = ""
+        """The topics of the last join, and the pattern that chose them."""
         self._pending = Pending()
         self._attempts = 0
         """Failures since the last assignment."""
@@ -103,9 +107,10 @@ class Membership:
 
     # --- calls of the application ------------------------------------------------------------
 
-    def subscribed(self, topics: Iterable[str], now_ms: int) -> list[Effect]:
-        """Subscribe to these topics, and no others. They need not exist."""
+    def subscribed(self, topics: Iterable[str], now_ms: int, *, pattern: str = "") -> list[Effect]:
+        """Subscribe to these topics, and no others. They need not exist. `pattern` names what chose them."""
         self.topics = tuple(sorted(set(topics)))
+        self._pattern = pattern
         if self.state in (State.UNJOINED, State.LEFT):
             return self._rejoin(f"subscribed to {few(self.topics)}", now_ms)
         return self._settle(now_ms) if self.state is State.STABLE else []
@@ -317,7 +322,7 @@ class Membership:
         enforced, self._enforced = self._enforced, None
         if enforced is not None:
             return self._rejoin(enforced, now_ms)
-        if self._joined_topics != self.topics:
+        if (self._joined_topics, self._joined_pattern) != (self.topics, self._pattern):
             return self._rejoin(f"subscribed to {few(self.topics)}", now_ms)
         change = None if self._leader is None else self._leader.change()
         return [] if change is None else self._rejoin(change, now_ms)
@@ -340,9 +345,10 @@ class Membership:
             if first:
                 return self._release(first, self._reason, Next.SEND)
             request = self._settings.join(self.member, self.topics, self._owned, assignors, self._reason)
+            request = replace(request, pattern=self._pattern)
         except AssignorFailed as error:
             return self._fail(error, now_ms)
-        self._joined_topics = self.topics
+        self._joined_topics, self._joined_pattern = self.topics, self._pattern
         return [SendJoin(self._pending.begin(Awaited.JOIN), request)]
 
     def _join_later(self) -> list[Effect]:

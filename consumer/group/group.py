@@ -28,7 +28,7 @@ from strandline.consumer.group.heartbeats import Heartbeats
 from strandline.consumer.group.listener import Listening, RebalanceListener
 from strandline.consumer.group.member import Member
 from strandline.consumer.group.refresh import Refresh
-from strandline.consumer.group.topics import Topics
+from strandline.consumer.group.topics import Topics, name_of
 from strandline.consumer.reader import Reader
 from strandline.errors import InvalidRequest, RebalanceInProgress, StrandlineError
 from strandline.host import Host
@@ -239,7 +239,8 @@ class Group:
     def _want(self, names: frozenset[str]) -> None:
         self._wanted = names
         if not self._member.departing:
-            self._member.feed(self._core.subscribed(names, self._member.now_ms))
+            pattern = "" if self._pattern is None else name_of(self._pattern)
+            self._member.feed(self._core.subscribed(names, self._member.now_ms, pattern=pattern))
 
     def _continue(self) -> None:
         """The member has carried out everything: begin what waited for its departure."""

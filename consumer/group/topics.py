@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Final
 
 from strandline.client.cluster import Cluster
@@ -15,6 +16,11 @@ from strandline.ids import INTERNAL_PREFIX
 from strandline.ports import Clock
 
 GONE_AFTER_S: Final = 1.5
+
+
+def name_of(pattern: re.Pattern[str]) -> str:
+    """The name under which the coordinator keeps the pattern: the same in every process."""
+    return sha256(f"{pattern.flags} {pattern.pattern}".encode()).hexdigest()
 
 
 class Topics:

@@ -80,6 +80,7 @@ class JoinGroupRequest(_message.Message):
     PROTOCOL_TYPE_FIELD_NUMBER: _builtins.int
     PROTOCOLS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    PATTERN_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     member: _builtins.str
     """empty: a new member"""
@@ -93,6 +94,8 @@ class JoinGroupRequest(_message.Message):
     """"consumer" for consumers"""
     reason: _builtins.str
     """why the member joins, for people (KIP-800)"""
+    pattern: _builtins.str
+    """names the pattern that chose the topics; empty: they were named"""
     @_builtins.property
     def protocols(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupProtocol]:
         """in order of preference"""
@@ -109,10 +112,11 @@ class JoinGroupRequest(_message.Message):
         protocol_type: _builtins.str = ...,
         protocols: _abc.Iterable[Global___GroupProtocol] | None = ...,
         reason: _builtins.str = ...,
+        pattern: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "group", b"group", "instance", b"instance", "member", b"member", "protocol_type", b"protocol_type", "protocols", b"protocols", "reason", b"reason", "rebalance_timeout_ms", b"rebalance_timeout_ms", "session_timeout_ms", b"session_timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "group", b"group", "instance", b"instance", "member", b"member", "pattern", b"pattern", "protocol_type", b"protocol_type", "protocols", b"protocols", "reason", b"reason", "rebalance_timeout_ms", b"rebalance_timeout_ms", "session_timeout_ms", b"session_timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -632,23 +636,57 @@ class OffsetFetchResponse(_message.Message):
 
     ERROR_FIELD_NUMBER: _builtins.int
     OFFSETS_FIELD_NUMBER: _builtins.int
+    READ_SINCE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
     def offsets(self) -> _containers.RepeatedCompositeFieldContainer[Global___FetchedOffset]: ...
+    @_builtins.property
+    def read_since(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReadSince]:
+        """of the topics asked for, as far as it is known"""
+
     def __init__(
         self,
         *,
         error: _common_pb2.Error | None = ...,
         offsets: _abc.Iterable[Global___FetchedOffset] | None = ...,
+        read_since: _abc.Iterable[Global___ReadSince] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "offsets", b"offsets"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "offsets", b"offsets", "read_since", b"read_since"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___OffsetFetchResponse: _TypeAlias = OffsetFetchResponse  # noqa: Y015
+
+@_typing.final
+class ReadSince(_message.Message):
+    """A topic as it was when the group began to read it: what appeared later begins at its first record."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    topic_id: _builtins.str
+    """empty: there was no topic of that name"""
+    partitions: _builtins.int
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        topic_id: _builtins.str = ...,
+        partitions: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadSince: _TypeAlias = ReadSince  # noqa: Y015
 
 @_typing.final
 class FetchedOffset(_message.Message):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from strandline.errors import StrandlineError
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
-from strandline.vocabulary.log_position import LogPosition
+from strandline.vocabulary.log_position import LogPosition, same_topic
 
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
@@ -43,6 +43,8 @@ class JoinGroup:
     instance: str | None = None
     client_id: str = ""
     reason: str = ""
+    pattern: str = ""
+    """Names the pattern that chose the member's topics; empty if they were named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +165,32 @@ class OffsetFetch:
     partitions: tuple[TopicPartition, ...] | None = None
 
 
+class ReadSince(NamedTuple):
+    """A topic as it was when a group began to read it."""
+
+    topic_id: TopicId = NO_TOPIC_ID
+    partitions: int = 0
+    """0: there was no such topic."""
+
+    def precedes(self, partition: int, topic_id: TopicId) -> bool:
+        """True for a partition that has appeared since, in the topic with this id."""
+        return partition >= self.partitions or not same_topic(self.topic_id, topic_id)
+
+
 OffsetResults = Mapping[TopicPartition, StrandlineError | None]
-FetchedOffsets = Mapping[TopicPartition, CommittedOffset | None]
-"""None where no offset was committed."""
+
+
+class FetchedOffsets(dict[TopicPartition, CommittedOffset | None]):
+    """A group's offsets; None where none was committed."""
+
+    def __init__(
+        self,
+        offsets: Mapping[TopicPartition, CommittedOffset | None] | None = None,
+        read_since: Mapping[str, ReadSince] | None = None,
+    ) -> None:
+        """`read_since`: of the topics asked for by name, as far as it is known."""
+        super().__init__(offsets or {})
+        self.read_since = read_since or {}
 
 
 # --- ownership ----------------------------------------------------------------------------------

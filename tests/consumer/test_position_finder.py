@@ -13,7 +13,7 @@ from strandline.consumer.group.committed import Committed
 from strandline.consumer.reader import Reader
 from strandline.errors import LeaderNotAvailable, NotLeaderOrFollower, OffsetNotAvailable, StrandlineError
 from strandline.ids import NO_BROKER, TopicPartition
-from strandline.vocabulary.groups import CommittedOffset
+from strandline.vocabulary.groups import CommittedOffset, FetchedOffsets
 from strandline.vocabulary.log import ListedOffset, OffsetQuery
 from tests.consumer.brokers import Parts, SlowClock
 from tests.strandline.client.network import FastClock
@@ -41,9 +41,9 @@ class Leaders(Parts):
         self.answers: dict[str, Any] = {}
         self.brokers.answers["ListOffsets"] = self._list
         if committed is not None:
-            self.brokers.answers["OffsetFetch"] = lambda request: {
-                name: committed.get(name) for name in request.partitions
-            }
+            self.brokers.answers["OffsetFetch"] = lambda request: FetchedOffsets(
+                {name: committed.get(name) for name in request.partitions}
+            )
             self.reader = Reader(
                 cluster=self.cluster,
                 scope=self.scope,

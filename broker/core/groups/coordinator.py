@@ -26,6 +26,7 @@ from strandline.broker.core.groups.records import (
     decode_group_value,
     decode_key,
     decode_offset_value,
+    decode_read_topics,
     decode_topic_id,
 )
 from strandline.broker.core.groups.requests import (
@@ -35,12 +36,15 @@ from strandline.broker.core.groups.requests import (
     DescribeGroup,
     Join,
     ListGroups,
+    NoteTopics,
     Report,
     Request,
+    UnknownTopics,
 )
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.offsets import Offsets, SeenTopics
 from strandline.broker.core.groups.state.ownership_reports import report_ownership
+from strandline.broker.core.groups.state.read_topics import note_topics, unknown_topics
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.task_reports import report_tasks
 from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PendingMember
@@ -109,7 +113,7 @@ class Coordinator(Generic[Token]):
         check_stored_key(read)
         try:
             if isinstance(read, GroupKey):
-                self._load_group(read.group, value, wall_ms)
+                self._load_group(read.group, value, wall_ms, headers)
             else:
                 self._load_offset(read, value, wall_ms, headers)
         except StrandlineError:
@@ -123,12 +127,17 @@ class Coordinator(Generic[Token]):
             group.release_bytes()
             del self._groups[read.group]
 
-    def _load_group(self, name: str, value: bytes | None, wall_ms: int) -> None:
+    def _load_group(self, name: str, value: bytes | None, wall_ms: int, headers: Headers) -> None:
         if value is None:
             group: Group[Token] = Group(name, wall_ms, self._turn.state_bytes)
         else:
             group = Group.loaded(
-                name, decode_group_value(value), len(value), self._turn.limits, self._turn.state_bytes
+                name,
+                decode_group_value(value),
+                len(value),
+                self._turn.limits,
+                self._turn.state_bytes,
+                decode_read_topics(headers),
             )
         if (known := self._groups.get(name)) is not None:
             group.offsets = known.offsets
@@ -204,6 +213,8 @@ class Coordinator(Generic[Token]):
         both reports  None: each change is published
         commit        OffsetResults once the accepted offsets are in the log
         fetch         FetchedOffsets; only offsets that are in the log are visible
+        unk. topics   the topics to look at, or None (`read_topics`)
+        note topics   None
         describe      DescribedGroup
         list          a tuple of ListedGroup, by name
         delete        None once the tombstones are written
@@ -243,6 +254,11 @@ class Coordinator(Generic[Token]):
                     check_group(request.group)
                     known = self._find(request.group) if request.group in self._groups else None
                     turn.answer(token, keeper.fetch(request, known))
+                case UnknownTopics(name):
+                    turn.answer(token, unknown_topics(self._find(name)))
+                case NoteTopics(name, present):
+                    note_topics(self._find(name), present)
+                    turn.answer(token, None)
                 case DescribeGroup(name):
                     turn.answer(token, self._known(name).described())
                 case DeleteGroup(name):

@@ -48,9 +48,10 @@ AnswerValue = (
     | tuple[LeftMember, ...]  # leave: in the order of the request
     | OffsetResults  # commit, delete_offsets
     | FetchedOffsets  # fetch_offsets
+    | frozenset[str]  # unknown topics
     | DescribedGroup  # describe
     | tuple[ListedGroup, ...]  # list_groups
-    | None  # heartbeat, both reports and delete: done
+    | None  # heartbeat, both reports, topics noted and delete: done
 )
 
 

@@ -114,6 +114,7 @@ def check_join(request: JoinGroup, limits: GroupLimits) -> None:
     check_id("member id", request.member)
     check_id("client id", request.client_id)
     check_id("protocol type", request.protocol_type)
+    check_id("pattern", request.pattern)
     if request.instance is not None:
         check_id("instance id", request.instance)
         if not request.instance:

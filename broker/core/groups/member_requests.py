@@ -120,6 +120,7 @@ class MemberRequests(Generic[Token]):
             request.rebalance_timeout_ms,
             request.protocols,
             principal=self._turn.by,
+            pattern=request.pattern,
         )
 
     def _add(self, group: Group[Token], token: Token, request: JoinGroup, member_id: str, host: str) -> None:
@@ -145,6 +146,7 @@ class MemberRequests(Generic[Token]):
         """A known member joins. Without news in the middle of a generation, it gets that generation's answer
         again, as the first may have got lost; a leader that joins a stable group starts a rebalance."""
         same = member.is_assigned_for(request.protocols, group.protocol)
+        same = same and (member.recovered or member.pattern == request.pattern)
         group.update(member, request)
         self._rebalance.restart_session(group, member)
         leads = member.member == group.leader
@@ -212,6 +214,7 @@ class MemberRequests(Generic[Token]):
         turn.append(
             (group.record(assignments, turn.now.wall_ms),),
             lambda _, error: self._replaced(group, member, error),
+            group.headers,
         )
 
     def _replaced(self, group: Group[Token], member: Member[Token], error: StrandlineError | None) -> None:

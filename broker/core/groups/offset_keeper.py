@@ -157,10 +157,15 @@ class OffsetKeeper(Generic[Token]):
     def fetch(self, request: OffsetFetch, group: Group[Token] | None) -> FetchedOffsets:
         """The committed offsets; none for an unknown group."""
         if group is None:
-            return dict.fromkeys(request.partitions or ())
+            return FetchedOffsets(dict.fromkeys(request.partitions or ()))
         if request.partitions is None:
-            return group.offsets.everything()
-        return {name: group.offsets.get(name) for name in request.partitions}
+            return FetchedOffsets(group.offsets.everything())
+        known = group.read_topics.topics
+        topics = {name.topic for name in request.partitions} & known.keys()
+        return FetchedOffsets(
+            {name: group.offsets.get(name) for name in request.partitions},
+            {topic: known[topic] for topic in sorted(topics)},
+        )
 
     # --- removal -----------------------------------------------------------------------------
 

@@ -112,6 +112,7 @@ class Rebalance(Generic[Token]):
             turn.append(
                 (group.record({}, turn.now.wall_ms),),
                 lambda _, error: self._answer_leaves(group, leaves, error),
+                group.headers,
             )
             return
         group.become(COMPLETING)
@@ -120,7 +121,9 @@ class Rebalance(Generic[Token]):
         for member in group.members.values():
             group.unassign(member)
         record = group.record({}, turn.now.wall_ms)
-        group.start_write = turn.append((record,), lambda _, error: self._start_settled(group, error))
+        group.start_write = turn.append(
+            (record,), lambda _, error: self._start_settled(group, error), group.headers
+        )
 
     def _publish(self, kind: EventKind, group: Group[Token]) -> None:
         """Publish an event of the present generation, with the reason for it."""
@@ -175,7 +178,7 @@ class Rebalance(Generic[Token]):
         group.check_room(sum(map(len, copied.values())))
         record = group.record(copied, self._turn.now.wall_ms)
         group.assign_write = self._turn.append(
-            (record,), lambda write_id, error: self._assigned(group, copied, write_id, error)
+            (record,), lambda write_id, error: self._assigned(group, copied, write_id, error), group.headers
         )
 
     def _assigned(
@@ -238,7 +241,7 @@ class Rebalance(Generic[Token]):
             return
         record = group.record({}, self._turn.now.wall_ms, gathers=True)
         group.leave_write = self._turn.append(
-            (record,), lambda _, error: self._leaves_settled(group, leaves, error)
+            (record,), lambda _, error: self._leaves_settled(group, leaves, error), group.headers
         )
 
     def _leaves_settled(

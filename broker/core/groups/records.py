@@ -4,20 +4,22 @@ Keys: an offset (version 1) or a group (version 2). Values: version 3 of both. A
 integers are big-endian; a string's length takes two bytes, that of bytes and arrays four; a length of -1 is
 null.
 
-The id of an offset's topic is in a header of its record: brokers of earlier versions, and tools, read the
-value as before. Kafka's own version 4 of the value has the id too, and these would skip it.
+The id of an offset's topic is in a header of its record, and since when a group reads its topics in one of
+the group's record: brokers of earlier versions, and tools, read the value as before. Kafka's own version 4 of
+an offset's value has the id too, and these would skip it.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from strandline.errors import InvalidRecord
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.records import Headers
-from strandline.vocabulary.groups import CommittedOffset
+from strandline.vocabulary.groups import CommittedOffset, ReadSince
 
 OFFSET_KEY_VERSION: Final = 1
 GROUP_KEY_VERSION: Final = 2
@@ -32,6 +34,9 @@ TOPIC_ID_HEADER: Final = "topic.id"
 """The record header with the id of an offset's topic, as 16 bytes. None: the id is not known."""
 
 TOPIC_ID_BYTES: Final = 16
+
+READ_TOPICS_HEADER: Final = "read.topics"
+READ_TOPICS_VERSION: Final = 0
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -80,6 +85,14 @@ class GroupValue:
     members: tuple[StoredMember, ...]
 
 
+class ReadTopics(NamedTuple):
+    """Since when a group reads its topics (`state/read_topics`)."""
+
+    topics: Mapping[str, ReadSince] = {}
+    patterns: Mapping[str, int] = {}
+    """The latest leader epoch that there was when a member first came with the pattern."""
+
+
 # --- encode -------------------------------------------------------------------------------------
 
 
@@ -125,6 +138,19 @@ def encode_group_value(value: GroupValue) -> bytes:
             _bytes(member.assignment),
         )
     return b"".join(parts)
+
+
+def encode_read_topics(read: ReadTopics) -> Headers:
+    """The headers of a group's record."""
+    if not read.topics and not read.patterns:
+        return ()
+    parts = [_INT16.pack(READ_TOPICS_VERSION), _INT32.pack(len(read.topics))]
+    for topic, (topic_id, partitions) in read.topics.items():
+        parts += (_string(topic), _bytes(bytes.fromhex(topic_id)), _INT32.pack(partitions))
+    parts.append(_INT32.pack(len(read.patterns)))
+    for pattern, epoch in read.patterns.items():
+        parts += (_string(pattern), _INT64.pack(epoch))
+    return ((READ_TOPICS_HEADER, b"".join(parts)),)
 
 
 def _string(text: str | None) -> bytes:
@@ -178,6 +204,22 @@ def decode_topic_id(headers: Headers) -> TopicId:
                 raise UnreadableGroupRecord(f"header {name} = {content!r:.100}, not {TOPIC_ID_BYTES} bytes")
             return TopicId(content.hex())
     return NO_TOPIC_ID
+
+
+def decode_read_topics(headers: Headers) -> ReadTopics:
+    """Nothing for a record of an earlier version, or of a later one. Raises UnreadableGroupRecord."""
+    for name, content in headers:
+        if name == READ_TOPICS_HEADER:
+            reader = _Reader(content or b"", f"header {name}")
+            if reader.int16() == READ_TOPICS_VERSION:
+                topics = {
+                    reader.string(): ReadSince(TopicId(reader.blob().hex()), reader.int32())
+                    for _ in range(reader.int32())
+                }
+                patterns = {reader.string(): reader.int64() for _ in range(reader.int32())}
+                reader.end()
+                return ReadTopics(topics, patterns)
+    return ReadTopics()
 
 
 def decode_group_value(data: bytes) -> GroupValue:

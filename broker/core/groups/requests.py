@@ -64,6 +64,21 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownTopics:
+    """The topics that the group's members ask for, and of which it does not know since when."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteTopics:
+    """These topics as they are now: members have begun to ask for them."""
+
+    group: str
+    present: PresentTopics
+
+
+@dataclass(frozen=True, slots=True)
 class DescribeGroup:
     group: str
 
@@ -98,6 +113,8 @@ Request = (
     | OffsetFetch
     | Report
     | ReportTasks
+    | UnknownTopics
+    | NoteTopics
     | DescribeGroup
     | DeleteGroup
     | DeleteOffsets

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from strandline.broker.core.groups.records import ReadTopics
 from strandline.errors import InvalidRequest
 from strandline.security.principal import ANONYMOUS, Principal
 
@@ -19,6 +20,13 @@ PENDING_BYTES: Final = 512
 OFFSET_BYTES: Final = 512
 OWNED_BYTES: Final = 256
 """A partition that a member reported to own."""
+READ_TOPIC_BYTES: Final = 256
+"""A topic, or a pattern, of which the group keeps since when it reads it."""
+
+
+def read_bytes(read: ReadTopics) -> int:
+    names = (*read.topics, *read.patterns)
+    return READ_TOPIC_BYTES * len(names) + sum(map(len, names))
 
 
 @dataclass(frozen=True, slots=True)

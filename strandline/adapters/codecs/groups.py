@@ -51,6 +51,7 @@ from strandline.vocabulary.groups import (
     OffsetResults,
     OwnershipChange,
     OwnershipKind,
+    ReadSince,
     ReportOwnership,
     ReportTasks,
     SyncGroup,
@@ -212,7 +213,7 @@ def _read_offset_fetch(message: group_pb2.OffsetFetchRequest) -> OffsetFetch:
     return OffsetFetch(message.group, partitions)
 
 
-def _write_offsets(offsets: FetchedOffsets) -> list[group_pb2.FetchedOffset]:
+def _write_offsets(offsets: FetchedOffsets, to: Listener) -> group_pb2.OffsetFetchResponse:
     found = []
     for (topic, partition), committed in offsets.items():
         if committed is None:
@@ -228,18 +229,24 @@ def _write_offsets(offsets: FetchedOffsets) -> list[group_pb2.FetchedOffset]:
                 topic_id=committed.topic_id,
             )
         )
-    return found
+    since = [
+        group_pb2.ReadSince(topic=topic, topic_id=topic_id, partitions=partitions)
+        for topic, (topic_id, partitions) in offsets.read_since.items()
+    ]
+    return group_pb2.OffsetFetchResponse(offsets=found, read_since=since)
 
 
-def _read_offsets(messages: Sequence[group_pb2.FetchedOffset]) -> FetchedOffsets:
-    return {
+def _read_offsets(message: group_pb2.OffsetFetchResponse) -> FetchedOffsets:
+    offsets = {
         TopicPartition(o.topic, o.partition): (
             None
             if o.offset < 0
             else CommittedOffset(o.offset, o.leader_epoch, o.metadata, o.committed_at_ms, TopicId(o.topic_id))
         )
-        for o in messages
+        for o in message.offsets
     }
+    since = {each.topic: ReadSince(TopicId(each.topic_id), each.partitions) for each in message.read_since}
+    return FetchedOffsets(offsets, since)
 
 
 _PARTITIONS: Final = _bounded(_PARTITION, "partitions")
@@ -257,7 +264,7 @@ OFFSET_COMMIT: Final[Call[OffsetCommit, OffsetResults]] = _rpc(
 OFFSET_FETCH: Final[Call[OffsetFetch, FetchedOffsets]] = _rpc(
     "OffsetFetch",
     MessageCodec(group_pb2.OffsetFetchRequest, _write_offset_fetch, _read_offset_fetch),
-    only(group_pb2.OffsetFetchResponse, "offsets", plain(_write_offsets, _read_offsets)),
+    MessageCodec(group_pb2.OffsetFetchResponse, _write_offsets, _read_offsets),
 )
 
 

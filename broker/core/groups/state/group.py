@@ -15,14 +15,22 @@ from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
 from strandline.broker.core.groups.records import (
     GENERATION_MAX,
     GroupValue,
+    ReadTopics,
     encode_group_key,
     encode_group_value,
+    encode_read_topics,
 )
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.offsets import Offsets
 from strandline.broker.core.groups.state.owners import owner_after
 from strandline.broker.core.groups.state.states import GroupState, transition
-from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PENDING_BYTES, PendingMember, StateBytes
+from strandline.broker.core.groups.state_bytes import (
+    GROUP_BYTES,
+    PENDING_BYTES,
+    PendingMember,
+    StateBytes,
+    read_bytes,
+)
 from strandline.broker.core.groups.stored import check_stored_group, within_limits
 from strandline.errors import (
     FencedInstanceId,
@@ -33,6 +41,7 @@ from strandline.errors import (
     UnknownMemberId,
 )
 from strandline.ids import TopicPartition
+from strandline.records import Headers
 from strandline.security.principal import Principal
 from strandline.vocabulary.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup, LeftMember
 
@@ -83,6 +92,7 @@ class Group(Generic[Token]):
         "pending",
         "protocol",
         "protocol_type",
+        "read_topics",
         "reason",
         "recovered",
         "removals",
@@ -117,6 +127,7 @@ class Group(Generic[Token]):
         self.caused_by = ""
         self.empty_since_ms = now_ms
         self.offsets = Offsets(state_bytes)
+        self.read_topics = ReadTopics()
         self.removals = 0  # removals of offsets in flight
         self._supported: Counter[str] = Counter()  # members by protocol
         self._joining = 0  # members whose join waits
@@ -141,6 +152,7 @@ class Group(Generic[Token]):
         for member_id in tuple(self.pending):
             self.remove_pending(member_id)
         self._add_bytes(GROUP_BYTES - self._own_bytes)
+        self.read_topics = ReadTopics()
         self.state = GroupState.DEAD
         self.members.clear()
         self.statics.clear()
@@ -199,6 +211,11 @@ class Group(Generic[Token]):
         self._count(member, -1)
         member.owned = owned
         self._count(member, 1)
+
+    def set_read_topics(self, read: ReadTopics) -> None:
+        """Set since when the group reads its topics (`read_topics`)."""
+        self._add_bytes(read_bytes(read) - read_bytes(self.read_topics))
+        self.read_topics = read
 
     def add_pending(self, member_id: str, pending: PendingMember) -> None:
         """An id was given; a member of this caller is expected to join with it."""
@@ -387,14 +404,26 @@ class Group(Generic[Token]):
         )
         return encode_group_key(self.name), encode_group_value(value)
 
+    @property
+    def headers(self) -> tuple[Headers]:
+        """The headers of its record."""
+        return (encode_read_topics(self.read_topics),)
+
     @classmethod
     def loaded(
-        cls, name: str, value: GroupValue, size: int, limits: GroupLimits, state_bytes: StateBytes
+        cls,
+        name: str,
+        value: GroupValue,
+        size: int,
+        limits: GroupLimits,
+        state_bytes: StateBytes,
+        read_topics: ReadTopics,
     ) -> Group[Token]:
         """The group from its record, whose value has `size` bytes. Raises UnreadableGroupRecord,
         InvalidRequest for a value that no coordinator writes."""
         check_stored_group(name, value, size)
         group = cls(name, value.at_ms, state_bytes)
+        group.set_read_topics(read_topics)
         group.generation = value.generation
         group.protocol_type = value.protocol_type
         group.protocol = value.protocol or ""

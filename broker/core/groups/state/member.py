@@ -41,6 +41,7 @@ class Member(Generic[Token]):
     heartbeat: Token | None = None
     owned: dict[TopicPartition, None] = field(default_factory=dict)  # as it reported, in its order
     principal: Principal | None = None  # the caller that joined; None: not known
+    pattern: str = ""  # names the pattern that chose its topics; empty: they are named, or it is `recovered`
 
     @property
     def stored_bytes(self) -> int:
@@ -89,6 +90,7 @@ class Member(Generic[Token]):
     def adopt(self, request: JoinGroup) -> None:
         """Adopt the values of a join."""
         self.protocols = request.protocols
+        self.pattern = request.pattern
         self.assigned_for = None
         self.recovered = False
         self.session_timeout_ms = request.session_timeout_ms

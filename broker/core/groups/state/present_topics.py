@@ -12,13 +12,15 @@ from strandline.vocabulary.log_position import same_topic
 
 
 class PresentTopics(NamedTuple):
-    """The topics of a commit as they were at a moment after it came, as far as they are known."""
+    """The topics of a request as they were at a moment after it came, as far as they are known."""
 
     ids: Mapping[str, TopicId] = {}
     above_epochs: Mapping[str, int] = {}
     """All epochs of a topic's leaders are higher than this one."""
     latest_epoch: int = NO_EPOCH
     """No leader of any partition has had a higher one (E17); NO_EPOCH: not known."""
+    partitions: Mapping[str, int] = {}
+    """How many a topic has; 0 if there is no such topic."""
 
     def id_of(self, name: TopicPartition, asked: CommittedOffset) -> TopicId:
         """A client that names no id means the topic as it is. While that is not known, its word counts."""

@@ -1,7 +1,8 @@
 """Which topics the members of a group read.
 
 A coordinator passes on what members say, and does not decode it, with this one exception: the offsets of a
-topic that no member reads may be deleted while the group is at work.
+topic that no member reads may be deleted while the group is at work, and what appears in a topic that members
+read begins at its first record.
 """
 
 from __future__ import annotations
@@ -23,18 +24,24 @@ NAMES_MAX: Final = 20_000
 def subscribed_topics(group: Group[Any]) -> frozenset[str] | None:
     """The topics that a member of the group asks for under any of its protocols. None if that is not known:
     its members are no consumers, or one of them says what no consumer says, or they name too many."""
+    found = topics_by_pattern(group)
+    return None if found is None else frozenset().union(*found.values())
+
+
+def topics_by_pattern(group: Group[Any]) -> dict[str, set[str]] | None:
+    """As `subscribed_topics`, by the patterns that chose them; an empty one for those that are named."""
     if group.protocol_type != CONSUMERS:
         return None
-    said = {metadata for member in group.members.values() for metadata in _said(member)}
-    found, left = set[str](), NAMES_MAX
+    said = {(member.pattern, metadata) for member in group.members.values() for metadata in _said(member)}
+    found, left = dict[str, set[str]](), NAMES_MAX
     try:
-        for metadata in said:
+        for pattern, metadata in said:
             topics = _topics(metadata, left)
-            found.update(topics)
+            found.setdefault(pattern, set()).update(topics)
             left -= len(topics) + 1
     except InconsistentGroupProtocol:
         return None
-    return frozenset(found)
+    return found
 
 
 def _said(member: Member[Any]) -> Iterator[bytes]:

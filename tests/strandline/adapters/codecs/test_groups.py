@@ -31,6 +31,7 @@ from strandline.vocabulary.groups import (
     CommittedOffset,
     DescribedGroup,
     DescribedMember,
+    FetchedOffsets,
     GroupMember,
     GroupProtocol,
     Heartbeat,
@@ -45,6 +46,7 @@ from strandline.vocabulary.groups import (
     OffsetFetch,
     OwnershipChange,
     OwnershipKind,
+    ReadSince,
     ReportOwnership,
     ReportTasks,
     SyncGroup,
@@ -130,7 +132,7 @@ ANSWERS: list[tuple[str, Any]] = [
     ("heartbeat", None),
     ("leave", (LeftMember("m"), LeftMember("n"))),
     ("commit", {FIRST: None, SECOND: None}),
-    ("fetch", {FIRST: CommittedOffset(5, 2, "x", 99, TopicId("id")), SECOND: None}),
+    ("fetch", FetchedOffsets({FIRST: CommittedOffset(5, 2, "x", 99, TopicId("id")), SECOND: None})),
     ("report", None),
     ("report tasks", None),
     ("list", (ListedGroup("g", "consumer", "Stable"),)),
@@ -285,3 +287,9 @@ def test_two_assignments_for_one_member_are_refused() -> None:
 )
 def test_a_members_host_is_the_address_that_it_came_from(peer: str, host: str) -> None:
     assert host_of(peer) == host
+
+
+def test_offsets_come_with_the_topics_as_they_were_when_the_group_began_to_read_them() -> None:
+    since = {FIRST.topic: ReadSince(TopicId("id"), 3), "later": ReadSince()}
+    message = rpcs.OFFSET_FETCH.served.encode(FetchedOffsets({FIRST: None}, since), Listener.INTERNAL)
+    assert rpcs.OFFSET_FETCH.decode(message).read_since == since
