@@ -53,7 +53,8 @@ class Consumer(Client[ConsumerSettings]):
 
     A position moves with the delivered records, and by `seek`; a change of leader keeps it. A partition
     without a position begins at the group's committed offset, or, if there is no valid one, where
-    `offset_reset` says. The records of a get call count as processed at the next get call, or at a commit.
+    `offset_reset` says. The records of a get call count as processed at the next get call, or at a commit. A
+    get call raises InvalidRequest while nothing is assigned or subscribed to.
     """
 
     METRICS: ClassVar[tuple[ClientMetric, ...]] = CONSUMER_METRICS
@@ -98,6 +99,7 @@ class Consumer(Client[ConsumerSettings]):
         if coordinator is not None:
             self._group = self._make_group(coordinator, chosen)
             self._delivery.on_call = self._group.polled
+        self._delivery.may_read = self._may_read
 
     def _make_coordinator(self) -> Coordinator | None:
         if self._settings.group_id is None:
@@ -279,6 +281,10 @@ class Consumer(Client[ConsumerSettings]):
         self._reader.subscribed = False
         self._delivery.forget(self.assignment() - set(names))
         self._reader.assign(names)
+        self._delivery.reconsider()
+
+    def _may_read(self) -> bool:
+        return bool(self.assignment()) or (self._group is not None and self._group.may_assign)
 
     def assignment(self) -> set[TopicPartition]:
         return {state.name for state in self._positions}

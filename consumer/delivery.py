@@ -19,7 +19,7 @@ from strandline.consumer.open_batch import Reading
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import ConsumerRecord, FetchedBatch, records_of
 from strandline.consumer.wakeups import Wakeups
-from strandline.errors import UndecodableBatch
+from strandline.errors import InvalidRequest, UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.records import Columns
@@ -60,6 +60,8 @@ class RecordDelivery:
         """The loop of the get calls, after the first one: `current_task` is faster with a loop."""
         self._caller: asyncio.Task[Any] | None = None
         self.on_call: Callable[[], None] | None = None
+        self.may_read: Callable[[], bool] = lambda: True
+        """False while no partition is assigned, and none is going to be."""
         self._gave_way_at = clock.monotonic()
         self._raised_at = float("-inf")
         """When the last get call raised, or will raise."""
@@ -311,8 +313,10 @@ class RecordDelivery:
 
     async def _wait(self, deadline: float | None) -> bool:
         """Wait for a wakeup; False at the deadline. Raises errors that are new, and, after a pause without a
-        wakeup, errors that stand."""
+        wakeup, errors that stand; InvalidRequest if there is nothing to wait for."""
         self._scope.check()
+        if not self.may_read():
+            raise InvalidRequest("this consumer reads nothing: `subscribe` it, or `assign` partitions to it")
         self._wakeups.raise_new()
         until = deadline
         if self._wakeups.standing:
@@ -325,6 +329,10 @@ class RecordDelivery:
         if not arrived:
             self._wakeups.raise_standing()
         return arrived
+
+    def reconsider(self) -> None:
+        """Have a get call that waits find out whether there is something to wait for."""
+        self._wakeups.arrived()
 
     def interrupt(self) -> None:
         """Have the next `getone` let the loop run once. From any thread."""

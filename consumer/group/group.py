@@ -195,6 +195,11 @@ class Group:
         """True while the partitions of an earlier subscription are still being released."""
         return not self.subscribed and not self._member.has_left
 
+    @property
+    def may_assign(self) -> bool:
+        """True if partitions may come to be assigned, or are still being released."""
+        return self.subscribed or self.leaving or self._pending_assign is not None
+
     def subscription(self) -> frozenset[str]:
         return self._wanted or frozenset()
 
@@ -249,6 +254,8 @@ class Group:
         elif self._pending_assign is not None and not self.leaving:
             assign, self._pending_assign = self._pending_assign, None
             assign()
+        elif not self.may_assign:
+            self._delivery.reconsider()
 
     async def _watch_topics(self) -> None:
         """Resolve the pattern, and report changed topics to the core: often if this member leads."""

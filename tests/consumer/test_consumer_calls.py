@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ from strandline.consumer import arguments
 from strandline.consumer.consumer import Consumer
 from strandline.consumer.core.assignors.assignor import AssignorFailed
 from strandline.errors import InvalidRequest
-from strandline.ids import TopicPartition
-from tests.consumer.brokers import Brokers
+from strandline.ids import NO_BROKER, TopicPartition
+from tests.consumer.brokers import Brokers, SlowClock
 from tests.consumer.core.support.own_assignor import OwnAssignor
 from tests.strandline.client.network import FastClock, memory_host
 from tests.waiting import eventually
@@ -72,3 +73,33 @@ def test_an_invalid_reason_is_refused(given: object) -> None:
 
 def test_a_reason() -> None:
     assert arguments.reason("somebody is ready") == "somebody is ready"
+
+
+@pytest.mark.parametrize("group_id", [None, "g"])
+async def test_a_consumer_that_reads_nothing_says_so_at_once(group_id: str | None) -> None:
+    """Nothing could come. So it is after the last partition is given up, also for a call that waits then."""
+    async with made(group_id=group_id) as consumer:
+
+        async def iterate() -> None:
+            async for _ in consumer:
+                pass
+
+        for call in (consumer.getone, consumer.getmany, consumer.getcolumns, consumer.getbatches, iterate):
+            with pytest.raises(InvalidRequest, match="reads nothing"):
+                await call()
+    brokers, name = Brokers(), TopicPartition("t", 0)
+    brokers.topics["t"] = 1
+    brokers.leaders[name] = NO_BROKER
+    async with Consumer("broker1:9092", host=memory_host(brokers, SlowClock())) as consumer:
+        consumer.assign([name])
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(_refusal(consumer))
+            await eventually(lambda: consumer._delivery.asking, what="a call that waits")
+            consumer.assign([])
+            assert "reads nothing" in await waiting
+
+
+async def _refusal(consumer: Consumer) -> str:
+    with pytest.raises(InvalidRequest) as raised:
+        await consumer.getone()
+    return raised.value.message
