@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from strandline.client import arguments
 from strandline.client.backoff import backoff_s
@@ -38,7 +38,7 @@ from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_BROKER, TopicPartition
+from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.ports import Clock
 from strandline.vocabulary.metadata import TopicMetadata
 
@@ -85,6 +85,8 @@ class Reader:
         )
         self.subscribed = False
         """True while a group assigns the partitions."""
+        self.on_recreated: Callable[[str, TopicId, TopicId], None] = lambda topic, before, now: None
+        """Called with the two ids of a topic that was made anew while partitions of it are assigned."""
         self._fetchers: dict[int, Fetcher] = {}
 
     def start(self) -> None:
@@ -194,7 +196,10 @@ class Reader:
             self._scope.spawn(self.finder.find(searches), "positions")
 
     def _topic_learned(self, topic: TopicMetadata) -> None:
-        self.carry_out(self.positions.learned(topic.name, topic.topic_id))
+        effects = self.positions.learned(topic.name, topic.topic_id)
+        self.carry_out(effects)
+        for before in {effect.before for effect in effects if isinstance(effect, MadeAnew)}:
+            self.on_recreated(topic.name, before, topic.topic_id)
 
     def _was_cut(self, cut: Cut) -> None:
         what = (

@@ -32,6 +32,7 @@ from strandline.consumer.group.topics import Topics, name_of
 from strandline.consumer.reader import Reader
 from strandline.errors import InvalidRequest, RebalanceInProgress, StrandlineError
 from strandline.host import Host
+from strandline.ids import TopicId
 from strandline.ports import Transport
 from strandline.vocabulary.groups import NO_GENERATION, TaskChange
 
@@ -212,6 +213,7 @@ class Group:
         if listener is not None and not isinstance(listener, RebalanceListener):
             raise InvalidRequest(f"{listener!r} is not a RebalanceListener")
         self._listening.listener = listener
+        self._reader.on_recreated = self._recreated
         if not self._watching:
             self._watching = True
             self._member.start()
@@ -222,6 +224,9 @@ class Group:
         if self._pattern is None:
             self._want(names)
         self._look_again.set()
+
+    def _recreated(self, topic: str, before: TopicId, now: TopicId) -> None:
+        self._scope.spawn(self._listening.recreated(topic, before, now), f"{topic} was made anew")
 
     def unsubscribe(self) -> None:
         """Release everything in order and leave, in the background. The listener is still called for it."""

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from strandline.errors import InvalidRequest
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.tasks import caller_is_cancelled
 
 logger = logging.getLogger(__name__)
@@ -45,6 +45,12 @@ class RebalanceListener:
         belongs to them."""
         return None
 
+    def on_topic_recreated(self, topic: str, before: TopicId, now: TopicId) -> Awaitable[None] | None:
+        """The topic was deleted, and another one has its name, while this consumer has partitions of it. They
+        are read from their first records, and do not wait for this call: drop what was made of the old ones.
+        """
+        return None
+
 
 class _Call:
     """Identifies one call of a listener's function."""
@@ -66,6 +72,7 @@ class Listening:
         self._running: _Call | None = None
         self._limit: asyncio.Timeout | None = None
         """The time limit of the running call."""
+        self._turn = asyncio.Lock()
         self.listener: RebalanceListener | None = None
 
     @property
@@ -89,24 +96,27 @@ class Listening:
             limit.reschedule(min(ends_at, asyncio.get_running_loop().time() + self._limit_s))
 
     async def assigned(self, added: Iterable[TopicPartition]) -> None:
-        if self.listener is not None:
-            await self._call("on_assigned", self.listener.on_assigned, set(added))
+        await self._call("on_assigned", set(added))
 
     async def revoked(self, removed: Iterable[TopicPartition]) -> None:
-        if self.listener is not None:
-            await self._call("on_revoked", self.listener.on_revoked, set(removed))
+        await self._call("on_revoked", set(removed))
 
     async def lost(self, lost: Iterable[TopicPartition]) -> None:
-        if self.listener is not None:
-            await self._call("on_lost", self.listener.on_lost, set(lost))
+        await self._call("on_lost", set(lost))
 
-    async def _call(
-        self,
-        name: str,
-        function: Callable[[set[TopicPartition]], Awaitable[None] | None],
-        partitions: set[TopicPartition],
+    async def recreated(self, topic: str, before: TopicId, now: TopicId) -> None:
+        await self._call("on_topic_recreated", topic, before, now)
+
+    async def _call(self, name: str, *given: object) -> None:
+        async with self._turn:
+            if self.listener is not None:
+                await self._run(
+                    f"{type(self.listener).__qualname__}.{name}", getattr(self.listener, name), given
+                )
+
+    async def _run(
+        self, what: str, function: Callable[..., Awaitable[None] | None], given: tuple[object, ...]
     ) -> None:
-        what = f"{type(self.listener).__qualname__}.{name}"
         slow = asyncio.get_running_loop().call_later(SLOW_S, _warn, what)
         self._running = call = _Call()
         before = _within.set(_within.get() | {call})
@@ -114,7 +124,7 @@ class Listening:
         try:
             async with limit:
                 self._limit = limit
-                result = function(partitions)
+                result = function(*given)
                 if inspect.isawaitable(result):
                     await result
         except Exception as error:  # no error may skip what follows (CORRECTNESS G10)
@@ -124,7 +134,7 @@ class Listening:
                     TimeoutError(f"the listener's {what} did not return within {self._limit_s:.0f} s")
                 )
             else:
-                logger.exception("the listener's %s failed for %d partitions", what, len(partitions))
+                logger.exception("the listener's %s failed", what)
                 self._on_error(error)
         except asyncio.CancelledError:
             if caller_is_cancelled():

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from strandline import Consumer, TopicPartition
+from strandline import Consumer, RebalanceListener, TopicPartition
 from strandline.errors import UnknownTopicId
+from strandline.ids import TopicId
 from strandline.testing import MemoryCluster
 
 WAIT_S_MAX = 30
@@ -108,3 +109,24 @@ async def test_twenty_incarnations_are_read_whole_by_a_group_of_two(cluster: Mem
                         batches = await consumer.getmany(timeout_ms=20)
                         wanted -= {record.value for records in batches.values() for record in records}
             await made_anew(cluster)
+
+
+async def test_a_listener_hears_once_of_a_topic_that_was_made_anew(cluster: MemoryCluster) -> None:
+    """With both ids, however many of its partitions it has."""
+    heard: list[tuple[str, str, str]] = []
+
+    class Heard(RebalanceListener):
+        def on_topic_recreated(self, topic: str, before: TopicId, now: TopicId) -> None:
+            heard.append((topic, before, now))
+
+    async with cluster.admin() as admin, cluster.consumer(group_id="g", offset_reset="earliest") as consumer:
+        await admin.alter_topic("t", partitions=2)
+        (old,) = await admin.describe_topics(["t"])
+        await written(cluster, 0, 20)
+        consumer.subscribe(["t"], listener=Heard())
+        await read(consumer, 20)
+        await made_anew(cluster, 2)
+        await written(cluster, 100, 50)
+        await read(consumer, 50)
+        (new,) = await admin.describe_topics(["t"])
+        assert heard == [("t", old.topic_id, new.topic_id)]
