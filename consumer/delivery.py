@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from strandline.client.scope import Scope
@@ -139,10 +139,7 @@ class RecordDelivery:
         self._called()
         while True:
             self._wakeups.raise_new()
-            for state in self._turns(()):
-                reading = self._open(state)
-                if reading is None:
-                    continue
+            for state, reading in self._batches(()):
                 await self._give_way()
                 if reading.left:
                     if not (self.yields_often or self._interrupted):
@@ -170,16 +167,19 @@ class RecordDelivery:
         self._wakeups.raise_new()
         while True:
             taken: dict[TopicPartition, Columns] = {}
-            left = limit
-            for state in self._turns(partitions):
-                while left > 0 and (reading := self._open(state)) is not None:
-                    columns = reading.columns(left)
-                    left -= len(columns.offsets)
-                    self._hand(state, columns.offsets[-1] + 1)
-                    if state.name in taken:
-                        taken[state.name].extend(columns)
-                    else:
-                        taken[state.name] = columns
+            left, room = limit, float(self._settings.poll_bytes_max)
+            for state, reading in self._batches(partitions):
+                columns = reading.columns(left)
+                count = len(columns.offsets)
+                self._hand(state, columns.offsets[-1] + 1)
+                if state.name in taken:
+                    taken[state.name].extend(columns)
+                else:
+                    taken[state.name] = columns
+                left -= count
+                room -= count * reading.record_bytes
+                if left <= 0 or room <= 0:
+                    break
             if taken or not await self._wait(deadline):
                 return taken
 
@@ -260,6 +260,19 @@ class RecordDelivery:
             wanted = {self._reader.assigned(partition).name for partition in partitions}
             return [state for state in self._positions if state.name in wanted and state.readable]
         return [state for state in self._positions if state.readable]
+
+    def _batches(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Iterator[tuple[Position[FetchedBatch], Reading]]:
+        """The batches to deliver from, in the order of the partitions' turns. Those that are being delivered
+        come first, so that few are decoded at a time: a few bytes can decompress to very many."""
+        turns = self._turns(partitions)
+        for state in turns:
+            if (reading := self._under_way(state)) is not None:
+                yield state, reading
+        for state in turns:
+            while (reading := self._open(state)) is not None:
+                yield state, reading
 
     def _open(self, state: Position[FetchedBatch]) -> Reading | None:
         """The batch of this partition that is being delivered, or the next one; None if there is none.

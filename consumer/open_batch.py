@@ -17,13 +17,15 @@ class Reading:
     collector.
     """
 
-    __slots__ = ("_columns", "_offsets", "batch", "incarnation", "records", "state")
+    __slots__ = ("_columns", "_offsets", "batch", "incarnation", "record_bytes", "records", "state")
 
     def __init__(self, state: Position[FetchedBatch], batch: FetchedBatch) -> None:
         self.state = state
         self.batch = batch
         self.incarnation = state.incarnation
-        offsets, timestamps, keys, values, headers = batch.columns()
+        (offsets, timestamps, keys, values, headers), size = batch.decoded()
+        self.record_bytes = size / max(1, len(offsets))
+        """Of one record on average, decompressed."""
         self._offsets = iter(offsets)
         self._columns = iter(timestamps), iter(keys), iter(values), iter(headers)
         rows = zip(repeat(batch.topic), repeat(batch.partition), self._offsets, *self._columns, strict=False)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from strandline.config.limits import DECOMPRESSED_BYTES_MAX
 from strandline.errors import StrandlineError, UndecodableBatch
 from strandline.ids import TopicPartition
-from strandline.records import BatchHeader, Columns, RecordHeaders, decode_columns
+from strandline.records import BatchHeader, Columns, RecordHeaders
+from strandline.records.decode import body_of, columns_of
 
 
 class ConsumerRecord(NamedTuple):
@@ -73,17 +74,22 @@ class FetchedBatch(NamedTuple):
     def columns(self, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Columns:
         """The records wanted, by column. Raises UndecodableBatch, also for a batch that decompresses to more
         than `bytes_max`."""
+        return self.decoded(bytes_max=bytes_max)[0]
+
+    def decoded(self, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> tuple[Columns, int]:
+        """As `columns`, with the size of the whole batch's records in bytes, decompressed."""
         try:
-            columns = decode_columns(self.data, self.header, bytes_max=bytes_max)
+            body = body_of(self.data, self.header, bytes_max=bytes_max)
+            columns = columns_of(body, self.header)
         except StrandlineError as error:
             raise self.undecodable(error) from error
-        if self.from_offset <= self.header.base_offset:
-            return columns
-        skipped = bisect_left(columns.offsets, self.from_offset)
-        offsets, timestamps, keys, values, headers = columns
-        return Columns(
-            offsets[skipped:], timestamps[skipped:], keys[skipped:], values[skipped:], headers[skipped:]
-        )
+        if self.from_offset > self.header.base_offset:
+            skipped = bisect_left(columns.offsets, self.from_offset)
+            offsets, timestamps, keys, values, headers = columns
+            columns = Columns(
+                offsets[skipped:], timestamps[skipped:], keys[skipped:], values[skipped:], headers[skipped:]
+            )
+        return columns, len(body)
 
     def records(self) -> list[ConsumerRecord]:
         """The records wanted. Raises UndecodableBatch."""

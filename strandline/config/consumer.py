@@ -20,6 +20,8 @@ class ConsumerSettings(ClientSettings):
     buffer_bytes: int = Field(default=8 * MIB, ge=64 * KIB)
     """Records that are fetched and not yet requested by the application; at this limit fetching pauses."""
     poll_records_max: int = Field(default=500, ge=1)
+    poll_bytes_max: int = Field(default=64 * MIB, ge=1 * KIB)
+    """One get call hands out no further batch once its records have this many bytes, decompressed."""
     on_undecodable: str = Field(default="raise", pattern="^(raise|skip)$")
     """How to handle a batch that cannot be decoded; raise: raise `UndecodableBatch` and keep the
     position before the batch; skip: skip the batch and log its offsets as an error."""

@@ -86,10 +86,18 @@ def decode_columns(
 ) -> Columns:
     """All records of one batch by column. Raises CorruptMessage, also for compressed records that have more
     than `bytes_max` bytes, and UnsupportedCompression."""
+    return columns_of(body_of(records, header, bytes_max=bytes_max), header)
+
+
+def body_of(records: Bytes, header: BatchHeader, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The records of one batch as bytes, decompressed. Raises as `decode_columns`."""
     body = bytes(records[header.position + HEADER_BYTES : header.end])
     codec = header.codec
-    if codec is not Codec.NONE:
-        body = decompress(codec, body, bytes_max=bytes_max)
+    return body if codec is Codec.NONE else decompress(codec, body, bytes_max=bytes_max)
+
+
+def columns_of(body: bytes, header: BatchHeader) -> Columns:
+    """The records in `body_of` by column. Raises CorruptMessage."""
     if not 0 <= header.record_count <= len(body) // RECORD_BYTES_MIN:
         raise CorruptMessage(
             f"batch at offset {header.base_offset} claims {header.record_count} records in {len(body)} bytes"

@@ -20,7 +20,7 @@ from strandline.consumer.wakeups import Wakeups
 from strandline.errors import BrokerNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response, Stream
-from strandline.records import encode_values, validate
+from strandline.records import Codec, encode_values, validate
 from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 from tests.strandline.client.network import FastClock
@@ -147,10 +147,12 @@ class Parts:
         for name in names:
             self.reader.positions.seek(name, offset)
 
-    def arrive(self, name: TopicPartition, how_many: int) -> None:
-        """Records of the partition, as if fetched."""
+    def arrive(
+        self, name: TopicPartition, how_many: int, value: bytes = b"v", codec: Codec = Codec.NONE
+    ) -> None:
+        """One batch of the partition, as if fetched."""
         state = self.reader.positions[name]
-        data = encode_values([b"v"] * how_many, 0, base_offset=state.fetch_offset)
+        data = encode_values([value] * how_many, 0, base_offset=state.fetch_offset, codec=codec)
         for header in validate(data):
             batch = FetchedBatch(name, header, data, state.fetch_offset)
             self.reader.positions.buffer(name, batch, header.size, header.next_offset)

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from strandline.config.limits import KIB, MIB
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import CoordinatorNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
-from strandline.records import Columns, encode_values, gap_batch, keep_records, validate
+from strandline.records import Codec, Columns, encode_values, gap_batch, keep_records, validate
 from tests.consumer.brokers import Parts
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -61,6 +62,50 @@ async def test_columns_records_and_batches_continue_where_another_call_ended() -
         assert [batch.base_offset for batch in await parts.delivery.getbatches((), 0)] == [8]
         assert await parts.delivery.getcolumns((), 0, None) == {}
         assert processed(parts, A) == 10
+
+
+ZEROS = bytes(100 * KIB)
+"""A value that compresses to a few bytes."""
+
+
+@pytest.mark.parametrize(
+    ("bytes_max", "batches"), [(1 * KIB, 1), (400 * KIB, 2), (800 * KIB, 4), (64 * MIB, 6)]
+)
+async def test_a_poll_ends_at_a_bound_of_decompressed_bytes(bytes_max: int, batches: int) -> None:
+    """Six batches with 200 KiB each that are a few bytes in the log; the next call goes on, also in the midst
+    of a batch. One batch is always handed out."""
+    async with Parts(poll_bytes_max=bytes_max) as parts:
+        parts.assign(A, B)
+        for name in (A, B) * 3:
+            parts.arrive(name, 2, ZEROS, Codec.ZSTD)
+        assert parts.reader.positions.buffered_bytes < 1 * KIB
+        taken = await parts.delivery.getmany((), 0, None)
+        assert sum(map(len, taken.values())) == 2 * batches
+        assert (
+            sum(len(r.value or b"") for records in taken.values() for r in records) <= bytes_max + 200 * KIB
+        )
+        found = {name: [record.offset for record in records] for name, records in taken.items()}
+        while taken := await parts.delivery.getmany((), 0, 3):
+            for name, records in taken.items():
+                found.setdefault(name, []).extend(record.offset for record in records)
+        assert found == {A: list(range(6)), B: list(range(6))}
+
+
+async def test_few_batches_are_decoded_at_a_time() -> None:
+    """A call ends the batch that the one before has begun: each decoded batch may be large. The partitions
+    take turns for all that."""
+    partitions = [TopicPartition("t", number) for number in range(8)]
+    async with Parts() as parts:
+        parts.assign(*partitions)
+        for name in partitions * 2:
+            parts.arrive(name, 5, ZEROS, Codec.ZSTD)
+        order: list[int] = []
+        for _ in range(20):
+            for name, records in (await parts.delivery.getmany((), 0, 4)).items():
+                order += [name.partition] * len(records)
+            assert sum(reading.untaken > 0 for reading in parts.delivery._readings.values()) <= 1
+        assert sorted(order) == sorted([number for number in range(8) for _ in range(10)])
+        assert set(order[:40]) == set(range(8))
 
 
 async def test_a_seek_moves_what_is_committed_and_ends_no_work() -> None:
