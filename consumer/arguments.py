@@ -12,7 +12,7 @@ from strandline.config.limits import GROUP_ID_LENGTH_MAX, INTERVAL_MS_MAX
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.registry import named
 from strandline.errors import InvalidRequest, SettingsError
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, TaskChange
 from strandline.vocabulary.topics import check_topic_name
 
@@ -109,6 +109,7 @@ def _commit(name: TopicPartition, given: Any) -> CommittedOffset:
         offset(name, entry.offset),
         whole(f"leader epoch of {name}", entry.leader_epoch, -1, INT32_MAX),
         text(f"metadata of {name}", entry.metadata),
+        topic_id=TopicId(text(f"topic id of {name}", entry.topic_id)),
     )
 
 

@@ -21,6 +21,7 @@ from strandline.consumer import arguments
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.registry import DEFAULTS
 from strandline.consumer.core.reading.effects import Reset
+from strandline.consumer.core.reading.positions import ReadLog
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.commits import OffsetLike
 from strandline.consumer.group.committed import Committed
@@ -36,6 +37,7 @@ from strandline.ids import TopicPartition
 from strandline.records import Columns
 from strandline.vocabulary.groups import CommittedOffset, TaskChange
 from strandline.vocabulary.log import EARLIEST, LATEST, ListedOffset
+from strandline.vocabulary.log_position import LogPosition
 
 logger = logging.getLogger(__name__)
 
@@ -294,10 +296,19 @@ class Consumer(Client[ConsumerSettings]):
         self._scope.check()
         return [partition.partition for partition in (await self._cluster.topic(topic)).partitions]
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Deliver the record at `offset` next. Raises InvalidRequest if the partition is not assigned."""
-        state = self._reader.assigned(partition)
-        self._reader.seek(state.name, client_arguments.offset(state.name, offset))
+    def seek(self, partition: TopicPartition, offset: int | LogPosition) -> None:
+        """Deliver the record at `offset` next. A LogPosition is compared with the log first: if it is of
+        another log, the partition goes on as after a change of the log that it reads.
+
+        Raises InvalidRequest if the partition is not assigned."""
+        name = self._reader.assigned(partition).name
+        at = offset if isinstance(offset, LogPosition) else LogPosition(offset)
+        self._reader.seek_to(name, at._replace(offset=client_arguments.offset(name, at.offset)))
+
+    def log(self, partition: TopicPartition) -> ReadLog:
+        """The log that is read of an assigned partition, as of this moment: the offsets of records that get
+        calls have returned so far belong to it."""
+        return self._reader.assigned(partition).log
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Move to the starts of the logs; without arguments in all assigned partitions."""

@@ -40,6 +40,7 @@ from strandline.errors import (
 )
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.ports import Clock
+from strandline.vocabulary.log_position import LogPosition
 from strandline.vocabulary.metadata import TopicMetadata
 
 logger = logging.getLogger(__name__)
@@ -148,7 +149,10 @@ class Reader:
         return state
 
     def seek(self, name: TopicPartition, offset: int) -> None:
-        self.positions.seek(name, offset)
+        self.seek_to(name, LogPosition(offset))
+
+    def seek_to(self, name: TopicPartition, at: LogPosition) -> None:
+        self.positions.seek_to(name, at)
         self._wakeups.forget(name)
         self.wake(self.positions[name].broker)
 

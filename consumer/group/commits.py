@@ -41,6 +41,7 @@ from strandline.vocabulary.groups import (
     FetchedOffsets,
     OffsetCommit,
 )
+from strandline.vocabulary.log_position import same_topic
 
 logger = logging.getLogger(__name__)
 
@@ -324,14 +325,15 @@ def _processed(states: Iterable[Position[Any]]) -> dict[Position[Any], Committed
 
 def _of(state: Position[Any], offset: int) -> CommittedOffset:
     """A commit of the log that is read."""
-    _, topic_id, epoch = state.at(offset)
+    _, topic_id, epoch = state.log.at(offset)
     return CommittedOffset(offset, epoch, topic_id=topic_id)
 
 
 def _named(state: Position[Any], given: CommittedOffset) -> CommittedOffset:
     """A commit of an offset that the application names. Raises UnknownTopicId for one that it has read of an
     earlier incarnation of the topic."""
-    if state.anew and given.offset > (state.position or 0):
+    of_earlier = state.anew and given.offset > (state.position or 0)
+    if of_earlier or not same_topic(given.topic_id, state.topic_id):
         raise UnknownTopicId(
             f"{state.name} was made anew, with topic id {state.topic_id}, and its records up to offset "
             f"{given.offset} were not handed out: commit what was read of this one"

@@ -2,8 +2,9 @@
 them.
 
 A changelog is compacted, so it keeps the last value of each key: of every key of every store of the task, and
-of one position record, which has the input positions that belong to those values. The first byte is the kind
-of key; `LOCAL_PREFIX` is reserved for a store's own records.
+of one position record, which has the input positions that belong to those values, with a second one that says
+which logs these are positions in. The first byte is the kind of key; `LOCAL_PREFIX` is reserved for a store's
+own records.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ LOCAL_PREFIX: Final = b"\x00"
 """No key of a changelog begins with it, and all of them sort after it."""
 CHANGELOG_START: Final = b"\x01"
 POSITION_KEY: Final = b"\x01"
+LOGS_KEY: Final = POSITION_KEY + b"\x01"
+"""Members of versions that do not know it keep its record, and do not read it."""
 _STATE_PREFIX: Final = b"\x02"
 
 STORE_NAME_BYTES_MAX: Final = 255

@@ -8,73 +8,96 @@ arrays and strings begin with their length::
     partitions  array32 of topic (string16), partition (int32), next offset (int64)
     origins     array32 of the last header of an origin partition (bytes16)
 
+A second record, in the same batch, says which log each position belongs to::
+
+    version     int8
+    partitions  array32 of topic (string16), partition (int32), next offset (int64), topic id (string16),
+                leader epoch (int32)
+
+It counts for a position of the same offset only: a member of a version that does not know it writes the first
+record alone, and the log of its positions is not known.
+
 An unknown version is refused: a reader that ignored unknown fields would count their records again.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from strandline.ids import TopicPartition
-from strandline.streams.core.changelog import UnreadableState
+from strandline.ids import TopicId, TopicPartition
+from strandline.streams.core.changelog import LOGS_KEY, POSITION_KEY, UnreadableState
 from strandline.streams.core.origins import Origins
-from strandline.vocabulary.fields import INT8, INT16, INT32, FieldReader
+from strandline.vocabulary.fields import INT8, INT16, INT32, FieldReader, string
+from strandline.vocabulary.log_position import LogPosition
 
 _VERSION: Final = 0
+_VERSION_BYTE: Final = INT8.pack(_VERSION)
 _PARTITION: Final = struct.Struct(">iq")
 
 
 class Positions:
-    """The next offset of each input partition, and the origins that were seen. Both are changed in place."""
+    """The next record of each input partition, and the origins that were seen. Both are changed in place."""
 
-    __slots__ = ("offsets", "origins")
+    __slots__ = ("inputs", "origins")
 
     def __init__(
-        self, offsets: Mapping[TopicPartition, int] | None = None, origins: Origins | None = None
+        self, inputs: Mapping[TopicPartition, LogPosition] | None = None, origins: Origins | None = None
     ) -> None:
-        self.offsets: dict[TopicPartition, int] = dict(offsets or {})
+        self.inputs: dict[TopicPartition, LogPosition] = dict(inputs or {})
         self.origins = Origins() if origins is None else origins
 
-    def encode(self) -> bytes:
-        """The position record's value; the same positions always have the same bytes."""
-        parts = [INT8.pack(_VERSION), INT32.pack(len(self.offsets))]
-        for (topic, partition), offset in sorted(self.offsets.items()):
-            parts += [_bytes(topic.encode()), _PARTITION.pack(partition, offset)]
+    def rows(self) -> dict[bytes, bytes]:
+        """The two records, by key; the same positions always have the same bytes."""
+        inputs = sorted(self.inputs.items())
+        logs = [_VERSION_BYTE, INT32.pack(len(inputs))]
+        parts = logs.copy()
+        for (topic, partition), (offset, topic_id, leader_epoch) in inputs:
+            place = string(topic) + _PARTITION.pack(partition, offset)
+            parts.append(place)
+            logs += [place, string(topic_id), INT32.pack(leader_epoch)]
         headers = self.origins.headers()
         parts.append(INT32.pack(len(headers)))
-        parts += map(_bytes, headers)
-        return b"".join(parts)
+        parts += (INT16.pack(len(header)) + header for header in headers)
+        return {LOGS_KEY: b"".join(logs), POSITION_KEY: b"".join(parts)}
 
     @classmethod
-    def decode(cls, data: bytes) -> Positions:
-        """Decode a position record. Raises UnreadableState, which names the position of the error."""
-        reader = _Reader(data)
+    def read(cls, get: Callable[[bytes], bytes | None]) -> Positions:
+        """Decode the records that `get` returns by key; without a position record there are no positions.
+
+        Raises UnreadableState, which names the byte of the error.
+        """
+        record, logs = get(POSITION_KEY), get(LOGS_KEY)
+        if record is None:
+            return cls()
+        reader = _Reader(record)
         reader.known_version()
-        positions = cls()
-        for _ in range(reader.array(1)):
-            partition, offset = reader.partition()
-            positions.offsets[partition] = offset
-        for _ in range(reader.array(1)):
-            positions.origins.seen(reader.header())
+        inputs = [reader.partition() for _ in range(reader.array(1))]
+        headers = [reader.header() for _ in range(reader.array(1))]
         reader.end()
-        return positions
+        known = {} if logs is None else _logs(_Reader(logs))
+        return cls({name: known.get((name, at), LogPosition(at)) for name, at in inputs}, Origins(headers))
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Positions) and self.offsets == other.offsets and self.origins == other.origins
-        )
+        return isinstance(other, Positions) and self.inputs == other.inputs and self.origins == other.origins
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __repr__(self) -> str:
-        offsets = ", ".join(f"{partition}: {offset}" for partition, offset in sorted(self.offsets.items()))
-        return f"Positions({offsets or 'none'}; {self.origins!r})"
+        inputs = ", ".join(f"{partition}: {at}" for partition, at in sorted(self.inputs.items()))
+        return f"Positions({inputs or 'none'}; {self.origins!r})"
 
 
-def _bytes(data: bytes) -> bytes:
-    return INT16.pack(len(data)) + data
+def _logs(reader: _Reader) -> dict[tuple[TopicPartition, int], LogPosition]:
+    """The second record, by partition and offset."""
+    reader.known_version()
+    known = {}
+    for _ in range(reader.array(1)):
+        name, offset = reader.partition()
+        known[name, offset] = LogPosition(offset, TopicId(reader.string()), reader.int32())
+    reader.end()
+    return known
 
 
 class _Reader(FieldReader):

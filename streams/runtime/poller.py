@@ -9,7 +9,7 @@ from typing import Final
 
 from strandline.config.streams import StreamsSettings
 from strandline.consumer.consumer import Consumer
-from strandline.errors import StrandlineError, UnexpectedOffset
+from strandline.errors import OffsetOutOfRange, StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.records import Columns
@@ -81,6 +81,7 @@ class Poller:
             if taken:
                 await self._process(taken, commits)
             if self._clock.monotonic() >= due:
+                self._inputs.check()
                 if self._round is None or self._round.done():
                     self._round = commits.create_task(self._commit_all())
                 due = self._clock.monotonic() + interval_s
@@ -100,20 +101,24 @@ class Poller:
             return await self._consumer.getcolumns(timeout_ms=wait_ms, max_records=self._slice)
         except StrandlineError as error:
             if not self._may_pass(error):
+                self._inputs.check()  # it may say more
                 raise
             logger.info("nothing can be read now: %s", error)
         await self._clock.sleep(self._settings.retry_backoff_ms_max / 1000)
         return {}
 
     def _may_pass(self, error: StrandlineError) -> bool:
-        """True for an error of a get call that is of some partition, for a while."""
-        return error.retriable and self._consumer.error() is None
+        """True for an error of a get call that is of some partition, for a while. A task that has not begun
+        may have a position where the group has none, and raises the error itself if not."""
+        passes = error.retriable or (isinstance(error, OffsetOutOfRange) and self._inputs.some_held())
+        return passes and self._consumer.error() is None
 
     async def _process(self, taken: Mapping[TopicPartition, Columns], commits: asyncio.TaskGroup) -> None:
         processed, took_s = 0, 0.0
         # Look them up now: a task that is restored and runs again meanwhile begins elsewhere, with other
-        # records.
+        # records, and a topic that is made anew meanwhile is another log than the one these records are of.
         readers = {source: self._inputs.reader(source) for source in taken}
+        logs = {source: self._consumer.log(source) for source in taken}
         for source, records in taken.items():
             active = readers[source]
             start = 0
@@ -125,7 +130,7 @@ class Poller:
                     break
                 began = self._clock.monotonic()
                 try:
-                    end = active.process(source, records, start)
+                    end = active.process(source, records, start, logs[source])
                 except StoreCorrupt as error:
                     self._stop(active, error)
                     break

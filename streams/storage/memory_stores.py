@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from strandline.streams.core.changelog import POSITION_KEY
 from strandline.streams.core.positions import Positions
 from strandline.streams.core.task import TaskId
 from strandline.streams.storage.errors import StoreClosed, StoreInUse
@@ -56,8 +55,7 @@ class MemoryStore:
         self._checkpoint = checkpoint
 
     def positions(self) -> Positions:
-        record = self.get(POSITION_KEY)
-        return Positions() if record is None else Positions.decode(record)
+        return Positions.read(self.get)
 
     def clear(self) -> None:
         self._rows = {}

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Final
 
 from strandline.config.limits import MIB
-from strandline.streams.core.changelog import POSITION_KEY, store_end, store_prefix
+from strandline.streams.core.changelog import LOGS_KEY, POSITION_KEY, store_end, store_prefix
 from strandline.streams.core.positions import Positions
 from strandline.streams.storage.stores import Change, StateStore
 
@@ -84,11 +84,12 @@ class TaskState:
 
     def changes(self, positions: Positions) -> list[Change]:
         """The changes for the changelog: each key once, with its current value, in the order of first change,
-        and the position record last. Changes that an earlier call listed and no `settle` has written are
+        and the position records last. Changes that an earlier call listed and no `settle` has written are
         listed again."""
         self._listed.update(self._dirty)
-        self._listed.pop(POSITION_KEY, None)
-        self._listed[POSITION_KEY] = positions.encode()
+        for key in (LOGS_KEY, POSITION_KEY):
+            self._listed.pop(key, None)
+        self._listed |= positions.rows()
         self._known_bytes += self.dirty_bytes + len(self._dirty) * _ENTRY_BYTES
         self._dirty = {}
         self.dirty_bytes = 0

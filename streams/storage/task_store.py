@@ -28,7 +28,7 @@ from weakref import WeakSet
 from rocksdict import DbClosedError, Rdict, RdictIter, WriteBatch
 
 from strandline.errors import StorageFailed, StrandlineError
-from strandline.streams.core.changelog import CHANGELOG_START, LOCAL_PREFIX, POSITION_KEY
+from strandline.streams.core.changelog import CHANGELOG_START, LOCAL_PREFIX
 from strandline.streams.core.positions import Positions
 from strandline.streams.storage.database import open_database, without_log
 from strandline.streams.storage.errors import StoreClosed, StoreCorrupt, StoreInUse
@@ -150,8 +150,7 @@ class TaskStore:
     def positions(self) -> Positions:
         """The last position record; empty without one. Raises StoreCorrupt, StorageFailed, and
         UnreadableState if the changelog has a record of another version."""
-        record = self.get(POSITION_KEY)
-        return Positions() if record is None else Positions.decode(record)
+        return Positions.read(self.get)
 
     def clear(self) -> None:
         """Empty the store. Open ranges end with StoreClosed. Raises StorageFailed."""

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from strandline.consumer.core.reading.effects import (
     Arrived,
@@ -53,6 +53,21 @@ EPOCHS_MAX: Final = 32
 """Changes of the leader epoch that a position remembers; older ones are not compared."""
 
 
+class ReadLog(NamedTuple):
+    """The log that is read of a partition, as far as it is known; it does not change."""
+
+    topic_id: TopicId
+    epochs: Sequence[tuple[int, int]]
+    """Offsets, and the epoch of the record at each and behind it; both increase."""
+    position: int | None
+    """Of the next record to hand out; None while it is searched for."""
+
+    def at(self, offset: int) -> LogPosition:
+        """An offset of this log, with the epoch of the record before it."""
+        before = bisect_left(self.epochs, (offset, -1)) - 1
+        return LogPosition(offset, self.topic_id, self.epochs[before][1] if before >= 0 else NO_EPOCH)
+
+
 @dataclass(slots=True, eq=False)
 class Position(Generic[BatchT]):
     """One assigned partition."""
@@ -75,7 +90,7 @@ class Position(Generic[BatchT]):
     topic_id: TopicId = NO_TOPIC_ID
     """The incarnation of the topic that is read."""
     epochs: list[tuple[int, int]] = field(default_factory=list)
-    """Offsets, and the epoch of the record at each and behind it; both increase."""
+    """As of `ReadLog`; replaced, and never changed in place."""
     anew: bool = False
     """True if another incarnation was read before: an offset of the application may be of that."""
     paused: bool = False
@@ -107,10 +122,9 @@ class Position(Generic[BatchT]):
     def readable(self) -> bool:
         return not (self.paused or self.held)
 
-    def at(self, offset: int) -> LogPosition:
-        """An offset of the log that is read, with the epoch of the record before it as far as it is known."""
-        before = bisect_left(self.epochs, (offset, -1)) - 1
-        return LogPosition(offset, self.topic_id, self.epochs[before][1] if before >= 0 else NO_EPOCH)
+    @property
+    def log(self) -> ReadLog:
+        return ReadLog(self.topic_id, self.epochs, self.position)
 
     def read(self, offset: int, epoch: int) -> None:
         """The record at this offset has this epoch."""
@@ -338,7 +352,7 @@ class Positions(Generic[BatchT]):
                 state.fetch_offset,
                 state.leader_epoch,
                 self._partition_bytes,
-                *(state.at(state.fetch_offset)[1:] if self._names_log else ()),
+                *(state.log.at(state.fetch_offset)[1:] if self._names_log else ()),
             )
             for state in due
         )

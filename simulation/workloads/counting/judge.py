@@ -17,7 +17,7 @@ from strandline import FetchedBatch, TopicPartition
 from strandline.records import RecordHeaders
 from strandline.simulation.workloads.counting.topology import COUNT_BYTES
 from strandline.streams import INTEGER
-from strandline.streams.core.changelog import POSITION_KEY, store_prefix
+from strandline.streams.core.changelog import LOGS_KEY, POSITION_KEY, store_prefix
 from strandline.streams.core.origins import ORIGIN_HEADER
 from strandline.streams.core.positions import Positions
 
@@ -57,13 +57,14 @@ def commit(batch: FetchedBatch, store: str) -> Commit:
     """A batch of the changelog of a task with this store."""
     prefix = store_prefix(store)
     counts: dict[bytes, int | None] = {}
-    positions = [record.value for record in batch.records() if record.key == POSITION_KEY]
-    for record in batch.records():
-        if record.key is not None and record.key != POSITION_KEY:
-            counted = None if record.value is None else INTEGER.decode(record.value[:COUNT_BYTES])
-            counts[record.key.removeprefix(prefix)] = counted
-    read = dict(Positions.decode(positions[-1] or b"").offsets) if positions else {}
-    return Commit(batch.base_offset, batch.next_offset, counts, len(positions), read)
+    rows = [(record.key, record.value) for record in batch.records() if record.key is not None]
+    for key, value in rows:
+        if key not in (LOGS_KEY, POSITION_KEY):
+            counts[key.removeprefix(prefix)] = None if value is None else INTEGER.decode(value[:COUNT_BYTES])
+    positions = sum(key == POSITION_KEY for key, _ in rows)
+    inputs = Positions.read(dict(rows).get).inputs
+    read = {name: at.offset for name, at in inputs.items()}
+    return Commit(batch.base_offset, batch.next_offset, counts, positions, read)
 
 
 def origin(headers: RecordHeaders) -> bytes:

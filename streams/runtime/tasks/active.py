@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 
+from strandline.consumer.core.reading.positions import ReadLog
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import Columns, RecordHeaders
@@ -19,6 +20,7 @@ from strandline.streams.runtime.tasks.stateless import STATELESS
 from strandline.streams.storage.errors import StoreCorrupt
 from strandline.streams.storage.state import TaskState
 from strandline.streams.topology.subtopology import Subtopology
+from strandline.vocabulary.log_position import LogPosition, same_topic
 
 
 class ProcessingFailed(StrandlineError):
@@ -60,8 +62,8 @@ class ActiveTask:
         """The number of calls of `process` that moved a position."""
         self._settled = -1 if has_new_starts else 0
         """Its value when the last commit began; before the first one of new starts another value."""
-        self.committed = self.offsets()
-        """The offsets of the next records to process, as of the last commit."""
+        self.committed = self.positions()
+        """The positions of the next records to process, as of the last commit."""
         self._abandoned = False
 
     @property
@@ -73,26 +75,30 @@ class ActiveTask:
     def uncommitted(self) -> bool:
         return self._processed != self._settled and not self._abandoned
 
-    def offsets(self) -> dict[TopicPartition, int]:
-        """The offsets of the next records to process."""
-        return dict(self._positions.offsets)
+    def positions(self) -> dict[TopicPartition, LogPosition]:
+        """The positions of the next records to process."""
+        return dict(self._positions.inputs)
 
-    def process(self, source: TopicPartition, records: Columns, start: int) -> int:
-        """Process records from index `start` on until a commit is due or outputs must be sent.
+    def check(self, source: TopicPartition, log: ReadLog) -> None:
+        """Raises ProcessingFailed, and ends the task, if this is not the log that it has read, or goes on
+        below what it has read."""
+        read = self._positions.inputs.get(source)
+        if read is not None and not (
+            same_topic(read.topic_id, log.topic_id) and (log.position is None or log.position >= read.offset)
+        ):
+            self.abandon()
+            raise ProcessingFailed(self._another(source, read, log))
+
+    def process(self, source: TopicPartition, records: Columns, start: int, log: ReadLog) -> int:
+        """Process records of this log from index `start` on until a commit is due or outputs must be sent.
 
         Returns the index of the first unprocessed record. Raises ProcessingFailed, StoreCorrupt.
         """
+        self.check(source, log._replace(position=records.offsets[start]))
         run, begin, outputs, limit = self._run, self._outputs.begin, self._outputs, self._commit_bytes
         state = self._state or STATELESS
         outputs.come_from(source)
         end, offset = start, -1
-        expected = self._positions.offsets.get(source, 0)
-        if records.offsets[start] < expected:
-            raise ProcessingFailed(
-                f"task {self.task} has read {source} up to offset {expected}, and it begins again at "
-                f"{records.offsets[start]}: it was deleted, and another topic has its name now. What is "
-                "counted is of the old one: run it with another application_id, or delete its changelogs"
-            )
         rows = islice(zip(*records, strict=True), start, None)
         try:
             for offset, timestamp_ms, key, value, headers in rows:
@@ -112,9 +118,32 @@ class ActiveTask:
             what = "; ".join((repr(error), *getattr(error, "__notes__", ())))
             raise ProcessingFailed(f"task {self.task}, {source} offset {offset}: {what}") from error
         if offset >= 0:
-            self._positions.offsets[source] = offset + 1
+            self._positions.inputs[source] = log.at(offset + 1)
             self._processed += 1
         return end
+
+    def _another(self, source: TopicPartition, read: LogPosition, log: ReadLog) -> str:
+        """Why the log that is read now is not the one that was read, and what to do."""
+        if not same_topic(read.topic_id, log.topic_id):
+            why = (
+                f"the topic was made anew: the one with id {read.topic_id} was deleted, and another topic "
+                f"has its name now, with id {log.topic_id}"
+            )
+        elif read.topic_id and log.topic_id:
+            why = f"the log has lost the records from {log.position} on, in an election with a loss"
+        else:
+            why = (
+                f"it begins again at {log.position}: the log has lost records in an election with a loss, or "
+                "the topic was made anew: another topic has its name now"
+            )
+        if self._state is None:
+            what = "To go on with what is there, start the application again"
+        else:
+            what = (
+                "What is counted is of the old records: run it with another application_id, or delete its "
+                "changelogs, to count what is there"
+            )
+        return f"task {self.task} has read {source} up to offset {read.offset}: {why}. {what}"
 
     def _without_origin(self, headers: RecordHeaders) -> tuple[RecordHeaders, bool]:
         """The record's own headers, and True if it was counted before (CORRECTNESS S9); a stateless task does
@@ -136,7 +165,7 @@ class ActiveTask:
         async with self._committing:
             if not self.uncommitted:
                 return
-            processed, offsets = self._processed, self.offsets()
+            processed, positions = self._processed, self.positions()
             changes = [] if self._state is None else self._state.changes(self._positions)
             with self._whole():
                 await self._outputs.flush()
@@ -147,7 +176,7 @@ class ActiveTask:
                 if self.abandoned():
                     return
                 self._state.settle(self._writer.end)
-            self._settled, self.committed = processed, offsets
+            self._settled, self.committed = processed, positions
 
     @contextmanager
     def _whole(self) -> Iterator[None]:

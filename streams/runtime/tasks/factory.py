@@ -18,6 +18,7 @@ from strandline.streams.runtime.tasks.outputs import Outputs
 from strandline.streams.storage.state import TaskState
 from strandline.streams.storage.stores import StateStore
 from strandline.streams.topology.subtopology import Subtopology
+from strandline.vocabulary.log_position import LogPosition
 
 
 class TaskFactory:
@@ -55,8 +56,10 @@ class TaskFactory:
         if subtopology.changelog is not None:
             await self._topics.grow(subtopology, task.partition)
 
-    async def starts(self, task: TaskId, inputs: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The start offsets of those inputs for which the task has no position."""
+    async def starts(
+        self, task: TaskId, inputs: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, LogPosition]:
+        """The start positions of those inputs for which the task has no position."""
         subtopology = self._subtopologies[task.subtopology]
         return await self._inputs.starts(
             inputs,

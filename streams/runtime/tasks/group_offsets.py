@@ -10,6 +10,8 @@ from strandline.consumer.consumer import Consumer
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.streams.runtime.tasks.active import ActiveTask
+from strandline.vocabulary.groups import CommittedOffset
+from strandline.vocabulary.log_position import LogPosition
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +23,7 @@ class GroupOffsets:
     def __init__(self, consumer: Consumer, *, timeout_s: float) -> None:
         self._consumer = consumer
         self._timeout_s = timeout_s
-        self._committed: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, LogPosition] = {}
         self._committing = asyncio.Lock()
         """So that no older offset of a partition arrives behind a newer one."""
 
@@ -30,17 +32,22 @@ class GroupOffsets:
         async with self._committing:
             mine = self._consumer.assignment()
             offsets = {
-                name: offset
+                name: at
                 for task in tasks
                 if not task.abandoned()
-                for name, offset in task.committed.items()
-                if name in mine and self._committed.get(name) != offset
+                for name, at in task.committed.items()
+                if name in mine and self._committed.get(name) != at
             }
             if not offsets:
                 return
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    await self._consumer.commit(offsets)
+                    await self._consumer.commit(
+                        {
+                            name: CommittedOffset(offset, epoch, topic_id=topic_id)
+                            for name, (offset, topic_id, epoch) in offsets.items()
+                        }
+                    )
             except (StrandlineError, TimeoutError) as error:
                 level = logging.DEBUG if isinstance(error, InvalidRequest) else logging.INFO
                 logger.log(level, "offsets of %d partitions are not committed yet: %s", len(offsets), error)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from strandline.consumer.consumer import Consumer
 from strandline.ids import TopicPartition
 from strandline.streams.runtime.tasks.active import ActiveTask
+from strandline.vocabulary.log_position import LogPosition
 
 logger = logging.getLogger(__name__)
 
@@ -20,14 +21,14 @@ class Inputs:
         self._consumer = consumer
         self._reset = offset_reset
         self._readers: dict[TopicPartition, ActiveTask] = {}
-        self._starts: dict[TopicPartition, int] = {}
+        self._starts: dict[TopicPartition, LogPosition] = {}
         """For assigned partitions: the start from the group or the reset policy, or the position reached."""
 
     async def starts(
         self, partitions: Iterable[TopicPartition], *, stateful: bool, repartition: bool
-    ) -> dict[TopicPartition, int]:
-        """Start offsets of partitions without a task position: the same as long as the partition is assigned,
-        however often its task restarts. Raises if a position cannot be found.
+    ) -> dict[TopicPartition, LogPosition]:
+        """Start positions of partitions without a task position: the same as long as the partition is
+        assigned, however often its task restarts. Raises if a position cannot be found.
 
         A stateful task begins at the reset policy's offset and ignores the group's commits: a state that is
         lost, or new, would lack the earlier records. A stateless one begins at the group's offset. A
@@ -43,7 +44,8 @@ class Inputs:
                     )  # fmt: skip
                 if stateful or committed is None:
                     await self._reset_to(name, "earliest" if repartition else self._reset)
-                self._starts[name] = await self._consumer.position(name)
+                offset = await self._consumer.position(name)
+                self._starts[name] = self._consumer.log(name).at(offset)
         return {name: self._starts[name] for name in partitions}
 
     async def _reset_to(self, name: TopicPartition, policy: str) -> None:
@@ -52,10 +54,10 @@ class Inputs:
         elif policy == "latest":
             await self._consumer.seek_to_end(name)
 
-    def reached(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """A task that has ended has read and committed up to these offsets: a successor without a position of
-        its own continues there."""
-        self._starts |= {name: offset for name, offset in offsets.items() if name in self._starts}
+    def reached(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
+        """A task that has ended has read and committed up to these positions: a successor without a position
+        of its own continues there."""
+        self._starts |= {name: at for name, at in positions.items() if name in self._starts}
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions now belong to another member."""
@@ -67,7 +69,7 @@ class Inputs:
 
     def begin(self, active: ActiveTask, partitions: Collection[TopicPartition]) -> None:
         """Hand records to this task, from its positions on."""
-        positions = active.offsets()
+        positions = active.positions()
         for name in self._assigned(partitions):
             self._readers[name] = active
             self._consumer.seek(name, positions[name])
@@ -80,8 +82,20 @@ class Inputs:
             del self._readers[name]
         self.hold(mine)
 
+    def check(self) -> None:
+        """Raises ProcessingFailed if the consumer reads another log than a running task has read, although no
+        record of it may have arrived."""
+        assigned = self._consumer.assignment()
+        for name, active in self._readers.items():
+            if not active.abandoned() and name in assigned:
+                active.check(name, self._consumer.log(name))
+
     def reader(self, partition: TopicPartition) -> ActiveTask | None:
         return self._readers.get(partition)
+
+    def some_held(self) -> bool:
+        """True if the task of some assigned partition does not run."""
+        return not self._consumer.assignment() <= self._readers.keys()
 
     def running(self) -> list[ActiveTask]:
         """The running tasks, without duplicates."""

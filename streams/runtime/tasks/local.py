@@ -181,10 +181,10 @@ class LocalTask:
             self._become(Role.RESTORING, TaskChangeKind.RESTORING)
             end = await self._restored()
         positions = context.factory.positions(self.store)
-        new = sorted(inputs - positions.offsets.keys())
+        new = sorted(inputs - positions.inputs.keys())
         try:
             starts = context.factory.starts
-            positions.offsets |= await self._unless_changed(self._retry(lambda: starts(self.task, new)))
+            positions.inputs |= await self._unless_changed(self._retry(lambda: starts(self.task, new)))
         except InvalidRequest:
             if context.inputs.assigned(inputs):
                 raise
@@ -222,7 +222,7 @@ class LocalTask:
             if not active.abandoned():
                 await active.commit()
             if not active.abandoned():
-                context.inputs.reached(active.offsets())
+                context.inputs.reached(active.positions())
                 await context.offsets.commit([active])
         except StoreCorrupt:
             self._damaged = True

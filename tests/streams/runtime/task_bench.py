@@ -14,8 +14,10 @@ from uuid import uuid4
 from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.adapters.system.clock import SystemClock
 from strandline.config.streams import StreamsSettings
+from strandline.consumer.core.reading.positions import ReadLog
 from strandline.consumer.records import ConsumerRecord, FetchedBatch
 from strandline.errors import UnexpectedOffset
+from strandline.ids import TopicId
 from strandline.records import Columns
 from strandline.streams import INTEGER, STRING, TaskId, Topology
 from strandline.streams.core.changelog import state_key
@@ -29,6 +31,8 @@ from strandline.streams.storage.task_store import TaskStore
 
 COUNTS: Final = "counts"
 SINK: Final = "sink"
+LOG: Final = ReadLog(TopicId("a" * 32), ((0, 3),), None)
+"""That of the topics that are counted."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -56,13 +60,13 @@ class Run:
 
     @property
     def position(self) -> int:
-        return self.active.offsets().get(self.source, 0)
+        return self.active.positions()[self.source].offset
 
     def take(self, records: list[ConsumerRecord], *, most: int | None = None) -> int:
         """Process what it has not seen of these, `most` at most, until it wants to commit; its position."""
         left = records[self.position :][:most]
         if left:
-            self.active.process(self.source, columns_of(left), 0)
+            self.active.process(self.source, columns_of(left), 0, LOG)
         return self.position
 
 
@@ -92,7 +96,7 @@ class Counted:
         end = await bench.restorer.begin(self.task, self.changelog, store).complete()
         settings = StreamsSettings(application_id=self.id, state_dir=bench.folder)
         positions = store.positions()
-        positions.offsets.setdefault(self.source, 0)
+        positions.inputs.setdefault(self.source, LOG.at(0))
         active = ActiveTask(
             self.task,
             self.subtopology,

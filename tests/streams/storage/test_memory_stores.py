@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.streams.core.changelog import POSITION_KEY, state_key
+from strandline.streams.core.changelog import state_key
 from strandline.streams.core.positions import Positions
 from strandline.streams.core.task import TaskId
 from strandline.streams.storage.errors import StoreClosed, StoreInUse
@@ -28,7 +28,7 @@ def test_a_store_keeps_its_rows_and_its_checkpoint(open_stores: OpenStores, tmp_
     stores = open_stores(tmp_path, "counting")
     store = stores.open(TASK, "id-3")
     assert (store.checkpoint, store.get(A), store.positions()) == (0, None, Positions())
-    store.apply([(A, b"1"), (C, b"3"), (B, b"2"), (C, None), (POSITION_KEY, Positions().encode())], 7)
+    store.apply([(A, b"1"), (C, b"3"), (B, b"2"), (C, None), *Positions().rows().items()], 7)
     assert (store.get(A), store.get(C), store.positions()) == (b"1", None, Positions())
     assert list(store.range(A, C)) == [(A, b"1"), (B, b"2")]
     with pytest.raises(StoreInUse):

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from strandline.ids import TopicPartition
-from strandline.streams.core.changelog import CHANGELOG_START, POSITION_KEY, state_key
+from strandline.streams.core.changelog import CHANGELOG_START, LOGS_KEY, POSITION_KEY, state_key
 from strandline.streams.core.positions import Positions
 from strandline.streams.storage.errors import StoreClosed
 from strandline.streams.storage.state import KNOWN_BYTES_MAX, TaskState
 from strandline.streams.storage.stores import Change
 from strandline.streams.storage.task_store import TaskStore
+from strandline.vocabulary.log_position import LogPosition
 
 IN = TopicPartition("in", 0)
 STORES = st.sampled_from(["", "a", "ab"])
@@ -80,12 +81,12 @@ class StateAndModel(RuleBasedStateMachine):
     @rule()
     def list_changes(self) -> None:
         self.offset += 1
-        positions = Positions({IN: self.offset})
+        positions = Positions({IN: LogPosition(self.offset)})
         changes = self.state.changes(positions)
-        assert [key for key, _ in changes] == [*self.changed, POSITION_KEY]
-        for key, value in changes[:-1]:
+        assert [key for key, _ in changes] == [*self.changed, LOGS_KEY, POSITION_KEY]
+        for key, value in changes[:-2]:
             assert value == self.value_of(key)
-        assert changes[-1] == (POSITION_KEY, positions.encode())
+        assert dict(changes[-2:]) == positions.rows()
         self.listed, self.listed_positions = dict(self.seen), positions
         self.fresh = {}
 
@@ -142,15 +143,15 @@ def test_changes_during_a_commit_wait_for_the_next_one(tmp_path: Path) -> None:
     store = TaskStore.open(tmp_path, "id-0")
     state = TaskState(store)
     state.put("counts", b"k", b"1")
-    first = state.changes(Positions({IN: 1}))
+    first = state.changes(Positions({IN: LogPosition(1)}))
     state.put("counts", b"k", b"2")
     assert state.get("counts", b"k") == b"2"
     state.settle(2)
-    assert first == [(state_key("counts", b"k"), b"1"), (POSITION_KEY, Positions({IN: 1}).encode())]
+    assert first == [(state_key("counts", b"k"), b"1"), *Positions({IN: LogPosition(1)}).rows().items()]
     assert store.get(state_key("counts", b"k")) == b"1"
-    assert (store.checkpoint, store.positions()) == (2, Positions({IN: 1}))
+    assert (store.checkpoint, store.positions()) == (2, Positions({IN: LogPosition(1)}))
     assert state.get("counts", b"k") == b"2"
-    second: list[Change] = state.changes(Positions({IN: 2}))
+    second: list[Change] = state.changes(Positions({IN: LogPosition(2)}))
     assert second[0] == (state_key("counts", b"k"), b"2")
     store.close()
 
@@ -159,12 +160,12 @@ def test_a_failed_commits_changes_are_listed_again_with_later_ones(tmp_path: Pat
     store = TaskStore.open(tmp_path, "id-0")
     state = TaskState(store)
     state.put("counts", b"a", b"1")
-    state.changes(Positions({IN: 1}))
+    state.changes(Positions({IN: LogPosition(1)}))
     state.put("counts", b"b", b"2")
-    assert state.changes(Positions({IN: 2})) == [
+    assert state.changes(Positions({IN: LogPosition(2)})) == [
         (state_key("counts", b"a"), b"1"),
         (state_key("counts", b"b"), b"2"),
-        (POSITION_KEY, Positions({IN: 2}).encode()),
+        *Positions({IN: LogPosition(2)}).rows().items(),
     ]
     store.close()
 
@@ -198,7 +199,7 @@ def test_a_state_that_is_larger_than_what_is_kept_at_hand_is_the_same(tmp_path: 
     for life in range(3):
         for key in keys:
             state.put("counts", key, key * (size // len(key)) + b"%d" % life)
-        state.changes(Positions({IN: life}))
+        state.changes(Positions({IN: LogPosition(life)}))
         state.put("counts", keys[0], b"not settled %d" % life)
         state.settle(life + 1)
         assert state.get("counts", keys[0]) == b"not settled %d" % life

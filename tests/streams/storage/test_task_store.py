@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from strandline.errors import StorageFailed
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.streams.core.changelog import (
     CHANGELOG_START,
     LOCAL_PREFIX,
@@ -23,6 +23,7 @@ from strandline.streams.core.changelog import (
 from strandline.streams.core.positions import Positions
 from strandline.streams.storage.errors import StoreClosed, StoreInUse
 from strandline.streams.storage.task_store import TaskStore
+from strandline.vocabulary.log_position import LogPosition
 from tests.streams.storage.content import IDENTITY, check, content, fill
 
 A, B, C = (state_key("counts", name) for name in (b"a", b"b", b"c"))
@@ -90,8 +91,8 @@ def test_no_key_of_a_changelog_is_taken_for_the_checkpoint(folder: Path) -> None
 
 def test_positions_are_those_of_the_record(store: TaskStore) -> None:
     assert store.positions() == Positions()
-    positions = Positions({TopicPartition("in", 3): 17})
-    store.apply([(POSITION_KEY, positions.encode())], 1)
+    positions = Positions({TopicPartition("in", 3): LogPosition(17, TopicId("a" * 32), 5)})
+    store.apply(positions.rows().items(), 1)
     assert store.positions() == positions
     store.apply([(POSITION_KEY, b"garbage")], 2)
     with pytest.raises(UnreadableState):

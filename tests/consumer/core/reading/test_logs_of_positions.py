@@ -42,9 +42,9 @@ def test_a_fetch_says_which_log_its_offset_belongs_to() -> None:
     positions.buffer(A, "5 to 7", 10, 8, epoch=3)
     positions.buffer(A, "8 to 9", 10, 10, epoch=7)
     assert asked(positions) == LogPosition(10, OLD, 7)
-    assert [state.at(offset).leader_epoch for offset in (5, 6, 8, 9, 10)] == [3, 3, 3, 7, 7]
+    assert [state.log.at(offset).leader_epoch for offset in (5, 6, 8, 9, 10)] == [3, 3, 3, 7, 7]
     positions.seek(A, 6)
-    assert state.at(6) == LogPosition(6, OLD, NO_EPOCH)
+    assert state.log.at(6) == LogPosition(6, OLD, NO_EPOCH)
 
 
 def test_a_position_that_the_log_has_lost_goes_to_the_end_of_its_epoch() -> None:
@@ -67,7 +67,7 @@ def test_what_was_fetched_ahead_and_is_lost_is_fetched_again() -> None:
     assert not state.buffered
     assert asked(positions) == LogPosition(5, OLD, 3)
     positions.buffer(A, "5", 10, 6, epoch=4)
-    assert state.at(6) == LogPosition(6, OLD, 4)
+    assert state.log.at(6) == LogPosition(6, OLD, 4)
 
 
 def test_a_log_that_cannot_place_the_epoch_is_read_from_its_start() -> None:

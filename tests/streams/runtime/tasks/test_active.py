@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from strandline import LocalCluster, Producer
+from strandline.consumer.core.reading.positions import ReadLog
 from strandline.errors import MessageTooLarge, UnexpectedOffset
+from strandline.ids import NO_TOPIC_ID, TopicId
 from strandline.streams import INTEGER, ProcessingFailed
 from strandline.streams.core.origins import ORIGIN_HEADER, origin_header
 from strandline.streams.runtime.tasks.active import ActiveTask
 from strandline.streams.runtime.tasks.outputs import OUTPUT_OVERHEAD_BYTES, WAITING_BYTES_MAX
-from tests.streams.runtime.task_bench import Bench, Dies, columns_of, counts, refused
+from tests.streams.runtime.task_bench import LOG, Bench, Dies, columns_of, counts, refused
 
+ANEW = LOG._replace(topic_id=TopicId("b" * 32))
 KEYS = list(islice(cycle(["a", "b", "c", "a"]), 40))
 
 
@@ -45,11 +48,11 @@ async def test_a_commit_that_dies_at_any_step_counts_each_record_once(bench: Ben
             run.store.close()
         step += 1
         _, positions = await counted.restored()
-        committed = positions.offsets.get(counted.source, 0)
+        committed = positions.inputs.get(counted.source, LOG.at(0)).offset
         assert len(await counted.reported()) >= committed, "the changelog is ahead of the outputs"
     assert step > 3, "a commit waits for outputs and for the changelog, or this test sees none of it"
     found, positions = await counted.restored()
-    committed = positions.offsets[counted.source]
+    committed = positions.inputs[counted.source].offset
     assert found == Counter(record.key.decode() for record in records[:committed] if record.key)
     latest = dict(await counted.reported())
     assert all(latest[key] >= count for key, count in found.items())
@@ -69,7 +72,7 @@ async def test_what_is_processed_during_a_commit_is_left_for_the_next_one(bench:
             assert run.take(records, most=5) == begins_at + 10 and not commit.done()
         found, positions = await counted.restored()
         assert found == Counter(KEYS[: begins_at + 5]) == counts(run.store)
-        assert positions.offsets == run.active.committed == {counted.source: begins_at + 5}
+        assert positions.inputs == run.active.committed == {counted.source: LOG.at(begins_at + 5)}
         assert run.active.uncommitted
         await run.active.commit()
         assert counts(run.store) == Counter(KEYS[: begins_at + 10]) and not run.active.uncommitted
@@ -110,7 +113,7 @@ async def test_the_second_commit_of_two_owners_of_one_task_is_refused_and_counts
     await owner.active.commit()
     found, positions = await counted.restored()
     assert found == Counter(KEYS) == counts(owner.store)
-    assert positions.offsets[counted.source] == len(records)
+    assert positions.inputs[counted.source] == LOG.at(len(records))
 
 
 async def test_a_commit_with_unknown_outcome_ends_the_run_and_the_next_one_finds_out(
@@ -213,16 +216,29 @@ async def test_after_a_record_that_failed_nothing_more_is_committed(bench: Bench
     run.take(records, most=1)
     broken = [records[1], records[2]._replace(key=b"\xff")]
     with pytest.raises(ProcessingFailed, match=rf"{counted.source} offset 2: UnicodeDecodeError"):
-        run.active.process(counted.source, columns_of(broken), 0)
+        run.active.process(counted.source, columns_of(broken), 0, LOG)
     assert not run.active.uncommitted
     await run.active.commit()
     assert (await counted.restored())[0] == {}
 
 
-async def test_a_source_that_begins_again_below_what_was_read_of_it_is_refused(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("log", "begins_at", "why"),
+    [
+        (LOG, 7, "the log has lost the records from 7 on, in an election with a loss"),
+        (LOG._replace(topic_id=NO_TOPIC_ID), 7, "it begins again at 7.*or the topic was made anew"),
+        (ANEW, 0, "was made anew: the one with id a{32} .* id b{32}"),
+        (ANEW, 40, "was made anew: the one with id a{32} .* id b{32}"),
+    ],
+)
+async def test_records_of_another_log_than_the_one_that_was_read_are_refused(
+    bench: Bench, log: ReadLog, begins_at: int, why: str
+) -> None:
+    """CORRECTNESS S10: nothing is committed after that."""
     counted = await bench.counted()
     run = await counted.begin()
-    records = counted.records(KEYS)
-    run.take(records)
-    with pytest.raises(ProcessingFailed, match="another topic has its name now"):
-        run.active.process(counted.source, columns_of(records), 0)
+    records = counted.records(KEYS * 2)
+    run.take(records, most=40)
+    with pytest.raises(ProcessingFailed, match=why):
+        run.active.process(counted.source, columns_of(records[begins_at:]), 0, log)
+    assert run.active.abandoned() and not run.active.uncommitted
