@@ -16,7 +16,7 @@ from strandline.config.load import load
 from strandline.config.producer import ProducerSettings
 from strandline.errors import InvalidRequest, MessageTooLarge, StrandlineError
 from strandline.host import Host
-from strandline.ids import TopicPartition
+from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.producer.bulk import (
     Pieces,
     column_of,
@@ -304,6 +304,11 @@ class Producer(Client[ProducerSettings]):
             await self._topics.chosen(route, partition), packed, BatchTicket(future), expected_offset
         )
         return future
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """The latest leader epoch of a partition that this producer knows of; -1 if it knows none."""
+        leader = self._cluster.leader(arguments.partition(partition))
+        return NO_EPOCH if leader is None else leader.epoch
 
     async def flush(self) -> None:
         """Send the open batches, and wait until every record so far is acknowledged or has failed."""

@@ -10,11 +10,13 @@ from typing import Final, Protocol, cast
 from strandline.config.limits import KIB
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import InvalidRequest
-from strandline.ids import TopicPartition
+from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.ports import Clock
+from strandline.streams.core.checkpoint import Checkpoint, is_cut, objection
 from strandline.streams.core.progress import Rate, remaining_s
 from strandline.streams.core.task import TaskId
 from strandline.vocabulary.log import ListedOffset
+from strandline.vocabulary.log_position import EpochEnd
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +35,18 @@ class Restorable(Protocol):
         """Offset of the next record to apply."""
         ...
 
-    def apply(self, changes: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None: ...
+    @property
+    def kept(self) -> Checkpoint:
+        """The same, with the log that it belongs to."""
+        ...
+
+    def apply(
+        self,
+        changes: Iterable[tuple[bytes, bytes | None]],
+        checkpoint: int,
+        leader_epoch: int = NO_EPOCH,
+        as_of_ms: int | None = None,
+    ) -> None: ...
 
     def clear(self) -> None:
         """Remove everything; the checkpoint is then 0."""
@@ -45,6 +58,10 @@ class Changelogs(Protocol):
 
     async def bounds(self, changelog: TopicPartition) -> ListedOffset:
         """The current offsets of the leader's log."""
+        ...
+
+    async def epoch_end(self, changelog: TopicPartition, epoch: int) -> EpochEnd | None:
+        """Where the largest leader epoch not above this one ends in the leader's log; None for NO_EPOCH."""
         ...
 
     async def check_identity(self, changelog: TopicPartition) -> None:
@@ -71,13 +88,14 @@ class Changelogs(Protocol):
 class _Unapplied:
     """The decoded rest of a batch, from which slices are cut."""
 
-    __slots__ = ("_at", "_keys", "_offsets", "_values", "next_offset", "record_bytes")
+    __slots__ = ("_at", "_keys", "_offsets", "_values", "leader_epoch", "next_offset", "record_bytes")
 
     def __init__(self, batch: FetchedBatch) -> None:
         columns = batch.columns()
         self._offsets, self._keys, self._values = columns.offsets, columns.keys, columns.values
         self._at = 0
         self.next_offset = batch.next_offset
+        self.leader_epoch = batch.header.leader_epoch
         total = sum(map(len, filter(None, columns.keys))) + sum(map(len, filter(None, columns.values)))
         self.record_bytes = total // max(1, len(columns.keys))
         """The mean size of a record."""
@@ -128,6 +146,8 @@ class Restoration:
         """The high watermark at the last placement."""
         self._at = 0
         """The checkpoint, once it is placed."""
+        self._as_of_ms: int | None = None
+        """For the next slice: when the store was empty, or at the log's end."""
         self._unapplied: _Unapplied | None = None
         now = clock.monotonic()
         self._records = Rate(now)
@@ -147,8 +167,11 @@ class Restoration:
         """
         if not self.placed or self.failure is not None:
             return None
+        return self._lag_at(self.store.checkpoint)
+
+    def _lag_at(self, offset: int) -> int:
         end = max(self._end_known, self._changelogs.high_watermark(self.changelog) or 0)
-        return max(0, end - self.store.checkpoint)
+        return max(0, end - offset)
 
     @property
     def records_per_s(self) -> float:
@@ -195,6 +218,12 @@ class Restoration:
                 self._changelogs.reopen(self)  # the log has lost records that the store has
             end = listed.log_end_offset if end is None else min(end, listed.log_end_offset)
             if await self._reached(end):
+                kept = self.store.kept
+                if await self._is_cut(kept):
+                    self._check()
+                    self._changelogs.reopen(self)
+                    continue
+                self._check()
                 checkpoint = self.store.checkpoint
                 self.finish()
                 return checkpoint
@@ -202,6 +231,11 @@ class Restoration:
     async def end(self) -> None:
         """Stop: the store is not touched again. Restored state stays, with its checkpoint."""
         self.finish()
+
+    async def _is_cut(self, kept: Checkpoint) -> bool:
+        """True if the log has lost what is in the store, and has grown again while it was read."""
+        end = await self._changelogs.epoch_end(self.changelog, kept.leader_epoch)
+        return end is not None and is_cut(kept, end)
 
     async def _reached(self, offset: int) -> bool:
         """Wait for the offset, but at most END_AGAIN_S; False after that. Raises as `within`."""
@@ -226,17 +260,21 @@ class Restoration:
 
     # --- called by the restorer -------------------------------------------------------------------
 
-    def place(self, listed: ListedOffset) -> None:
-        """Set the range of the log: empty a store that lies outside it, and be ready to read."""
-        start, end, checkpoint = listed.log_start_offset, listed.log_end_offset, self.store.checkpoint
-        if checkpoint and not start <= checkpoint <= end:
+    def place(
+        self, listed: ListedOffset, end: EpochEnd | None = None, tombstones_ms: int | None = None
+    ) -> None:
+        """Set the range of the log: empty a store that cannot continue with it, and be ready to read. The
+        arguments are those of `objection`."""
+        now_ms, start = self._clock.wall_ms(), listed.log_start_offset
+        if why := objection(self.store.kept, listed, end, tombstones_ms, now_ms):
             logger.warning(
-                "%s: the store of %s is at %d, its log has offsets %d to %d: it is restored from the start",
-                self.changelog, self.task, checkpoint, start, end,
+                "%s: the store of %s is at %d, and %s: it is restored from the start",
+                self.changelog, self.task, self.store.checkpoint, why,
             )  # fmt: skip
             self.store.clear()
+        self._as_of_ms = now_ms if self.store.checkpoint in (0, listed.log_end_offset) else None
         if self.store.checkpoint < start:
-            self.store.apply((), start)
+            self.store.apply((), start, as_of_ms=now_ms)
         self._at = self.store.checkpoint
         self._end_known = listed.high_watermark
         self._unapplied = None
@@ -251,7 +289,7 @@ class Restoration:
         if self.over or not self.placed:
             return False
         changes: dict[bytes | None, bytes | None] = {}
-        applied, room, checkpoint = 0, SLICE_BYTES, self.store.checkpoint
+        applied, room, (checkpoint, epoch, _) = 0, SLICE_BYTES, self.store.kept
         before = checkpoint
         assert before == self._at, (self, before, self._at)  # there is no other writer
         while room > 0 and applied < SLICE_RECORDS:
@@ -260,7 +298,7 @@ class Restoration:
                 break
             size = max(1, batch.record_bytes)
             count = min(batch.left, SLICE_RECORDS - applied, -(-room // size))
-            checkpoint = batch.cut(count, changes)
+            checkpoint, epoch = batch.cut(count, changes), batch.leader_epoch
             self._unapplied = batch if batch.left else None
             applied += count
             room -= max(1, count * size)
@@ -269,8 +307,11 @@ class Restoration:
         if None in changes:
             del changes[None]
             logger.error("%s: records below %d without a key are passed over", self.changelog, checkpoint)
-        self.store.apply(cast(Iterable[tuple[bytes, bytes | None]], changes.items()), checkpoint)
-        self._at = checkpoint
+        as_of_ms = self._as_of_ms if self._lag_at(checkpoint) else self._clock.wall_ms()
+        self.store.apply(
+            cast(Iterable[tuple[bytes, bytes | None]], changes.items()), checkpoint, epoch, as_of_ms
+        )
+        self._at, self._as_of_ms = checkpoint, None
         self._count(applied, checkpoint - before)
         return True
 

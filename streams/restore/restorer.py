@@ -12,9 +12,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from strandline.adapters.codecs.log import EPOCH_ENDS
+from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.adapters.system_host import client_host
 from strandline.client.backoff import backoff_s
 from strandline.client.client import Client
+from strandline.client.leaders import Questions, ask_leaders
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import retry
 from strandline.config.consumer import ConsumerSettings
@@ -24,11 +27,13 @@ from strandline.consumer.records import FetchedBatch
 from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest, OffsetOutOfRange, StrandlineError, UnknownTopicOrPartition
 from strandline.host import Host
-from strandline.ids import TopicPartition
+from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.streams.core.task import TaskId
 from strandline.streams.restore.identities import Identities
 from strandline.streams.restore.restoration import Restorable, Restoration
-from strandline.vocabulary.log import LATEST, ListedOffset
+from strandline.vocabulary.log import LATEST, EpochQuery, ListedOffset
+from strandline.vocabulary.log_position import EpochEnd
+from strandline.vocabulary.topic_config import TopicConfig
 
 T = TypeVar("T")
 
@@ -125,6 +130,15 @@ class Restorer(Client[ConsumerSettings]):
         """
         return await self._retry(lambda: self._ask_bounds(changelog))
 
+    async def epoch_end(self, changelog: TopicPartition, epoch: int) -> EpochEnd | None:
+        """Where the largest leader epoch not above this one ends in the leader's log; None for NO_EPOCH.
+
+        Waits while no leader answers. Raises UnknownTopicOrPartition.
+        """
+        if epoch == NO_EPOCH:
+            return None
+        return await self._retry(lambda: self._ask_epoch_end(changelog, epoch))
+
     # --- called by restorations -------------------------------------------------------------------
 
     def take(self, changelog: TopicPartition) -> FetchedBatch | None:
@@ -161,12 +175,16 @@ class Restorer(Client[ConsumerSettings]):
         name = restoration.changelog
         if restoration.placings:
             await self._clock.sleep(backoff_s(self._settings, restoration.placings))
-        restoration.placings += 1
-        try:
-            listed = await self.bounds(name)
             if restoration.over:
                 return
-            restoration.place(listed)
+        restoration.placings += 1
+        kept = restoration.store.kept
+        try:
+            listed = await self.bounds(name)
+            end = await self.epoch_end(name, kept.leader_epoch)
+            if restoration.over:
+                return
+            restoration.place(listed, end, self._tombstones_ms(name.topic))
         except StrandlineError as error:
             restoration.fail(error)
             return
@@ -197,6 +215,14 @@ class Restorer(Client[ConsumerSettings]):
             restoration.fail(failure)
         return False
 
+    def _tombstones_ms(self, changelog: str) -> int | None:
+        """How long compaction keeps tombstones at least; None if it is not known."""
+        topic = self._cluster.known_topic(changelog)
+        if topic is None:
+            return None
+        default = TopicConfig().delete_retention_ms
+        return int(topic.config.get("delete.retention.ms", default))
+
     # --- requests ---------------------------------------------------------------------------------
 
     async def _retry(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -223,3 +249,12 @@ class Restorer(Client[ConsumerSettings]):
         if isinstance(listed, StrandlineError):
             raise listed
         return listed
+
+    async def _ask_epoch_end(self, changelog: TopicPartition, epoch: int) -> EpochEnd:
+        queries = {changelog: EpochQuery(changelog, epoch)}
+        questions = Questions(EPOCH_ENDS, queries, REQUEST_ELEMENTS_MAX)
+        found = await ask_leaders(self._cluster, questions, self._settings, self._clock, timeout_s=ASK_S)
+        end = found[changelog]
+        if isinstance(end, StrandlineError):
+            raise end
+        return EpochEnd(end.epoch, end.end_offset)

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from strandline.ids import NO_EPOCH
+from strandline.streams.core.checkpoint import NOTHING
 from strandline.streams.core.positions import Positions
 from strandline.streams.core.task import TaskId
 from strandline.streams.storage.errors import StoreClosed, StoreInUse
@@ -21,11 +23,11 @@ class MemoryStore:
         self.lives = 0
         """Counts opens, closes and clears: ranges of an earlier life are over."""
         self._rows: dict[bytes, bytes] = {}
-        self._checkpoint = 0
+        self.kept = NOTHING
 
     @property
     def checkpoint(self) -> int:
-        return self._checkpoint
+        return self.kept.offset
 
     def get(self, key: bytes) -> bytes | None:
         if not self.is_open:
@@ -45,21 +47,27 @@ class MemoryStore:
                 raise StoreClosed("the store was closed before the end of a range")
             yield row
 
-    def apply(self, changes: Iterable[Change], checkpoint: int) -> None:
-        assert self.is_open and checkpoint >= self._checkpoint
+    def apply(
+        self,
+        changes: Iterable[Change],
+        checkpoint: int,
+        leader_epoch: int = NO_EPOCH,
+        as_of_ms: int | None = None,
+    ) -> None:
+        assert self.is_open and checkpoint >= self.checkpoint
         for key, value in changes:
             if value is None:
                 self._rows.pop(key, None)
             else:
                 self._rows[key] = value
-        self._checkpoint = checkpoint
+        self.kept = self.kept.moved(checkpoint, leader_epoch, as_of_ms)
 
     def positions(self) -> Positions:
         return Positions.read(self.get)
 
     def clear(self) -> None:
         self._rows = {}
-        self._checkpoint = 0
+        self.kept = NOTHING
         self.lives += 1
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Final
 
 from strandline.config.limits import MIB
+from strandline.ids import NO_EPOCH
 from strandline.streams.core.changelog import LOGS_KEY, POSITION_KEY, store_end, store_prefix
 from strandline.streams.core.positions import Positions
 from strandline.streams.storage.stores import Change, StateStore
@@ -95,12 +96,12 @@ class TaskState:
         self.dirty_bytes = 0
         return list(self._listed.items())
 
-    def settle(self, checkpoint: int) -> None:
+    def settle(self, checkpoint: int, leader_epoch: int = NO_EPOCH, as_of_ms: int | None = None) -> None:
         """Write to the store what the last `changes` listed; the changelog has it below `checkpoint`.
 
         Raises StoreCorrupt, StorageFailed: then it is not written, and stays listed.
         """
-        self._store.apply(self._listed.items(), checkpoint)
+        self._store.apply(self._listed.items(), checkpoint, leader_epoch, as_of_ms)
         self._listed = {}
         if self._known_bytes > KNOWN_BYTES_MAX:
             self._known = dict(self._dirty)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from strandline.ids import NO_EPOCH
+from strandline.streams.core.checkpoint import Checkpoint
 from strandline.streams.core.positions import Positions
 from strandline.streams.core.task import TaskId
 
@@ -24,14 +26,26 @@ class StateStore(Protocol):
         """The next offset of the changelog to apply."""
         ...
 
+    @property
+    def kept(self) -> Checkpoint:
+        """The same, with the log that it belongs to, and the store's age."""
+        ...
+
     def get(self, key: bytes) -> bytes | None: ...
 
     def range(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """A snapshot of the rows from `start` on and below `end`. The iterator raises StoreClosed."""
         ...
 
-    def apply(self, changes: Iterable[Change], checkpoint: int) -> None:
-        """Apply these changes in order, and set the checkpoint, atomically even over a crash."""
+    def apply(
+        self,
+        changes: Iterable[Change],
+        checkpoint: int,
+        leader_epoch: int = NO_EPOCH,
+        as_of_ms: int | None = None,
+    ) -> None:
+        """Apply these changes in order, and set the checkpoint, atomically even over a crash. `leader_epoch`
+        is that of the record before it; without `as_of_ms` that time stays."""
         ...
 
     def positions(self) -> Positions:

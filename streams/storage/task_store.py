@@ -28,7 +28,9 @@ from weakref import WeakSet
 from rocksdict import DbClosedError, Rdict, RdictIter, WriteBatch
 
 from strandline.errors import StorageFailed, StrandlineError
+from strandline.ids import NO_EPOCH
 from strandline.streams.core.changelog import CHANGELOG_START, LOCAL_PREFIX
+from strandline.streams.core.checkpoint import NOTHING, Checkpoint
 from strandline.streams.core.positions import Positions
 from strandline.streams.storage.database import open_database, without_log
 from strandline.streams.storage.errors import StoreClosed, StoreCorrupt, StoreInUse
@@ -44,7 +46,9 @@ _FORMAT: Final = "1"
 """Precedes the identity, so that a store in the format of another version has another identity."""
 _IDENTITY_KEY: Final = LOCAL_PREFIX + b"identity"
 _CHECKPOINT_KEY: Final = LOCAL_PREFIX + b"checkpoint"
-_CHECKPOINT: Final = struct.Struct(">q")
+_CHECKPOINT: Final = struct.Struct(">qiq")
+"""The fields of a `Checkpoint`. Earlier versions wrote the offset alone."""
+_OFFSET: Final = struct.Struct(">q")
 
 _SYSTEM_ERRORS: Final = tuple(
     os.strerror(number)
@@ -67,7 +71,8 @@ class TaskStore:
         self._lock = lock
         self._no_log = without_log()
         self._ranges: WeakSet[_Range] = WeakSet()
-        self._checkpoint = 0
+        self.kept = NOTHING
+        """The checkpoint, with the log that it belongs to, and the store's age."""
         self._begin()
 
     @classmethod
@@ -98,7 +103,7 @@ class TaskStore:
     def checkpoint(self) -> int:
         """The next offset of the changelog to apply: everything below it is in the store. 0: the store is
         empty."""
-        return self._checkpoint
+        return self.kept.offset
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None. Raises StoreCorrupt, StorageFailed."""
@@ -124,13 +129,21 @@ class TaskStore:
         self._ranges.add(found)
         return found
 
-    def apply(self, changes: Iterable[Change], checkpoint: int) -> None:
-        """Apply these changes in order, and set the checkpoint, atomically even over a crash.
+    def apply(
+        self,
+        changes: Iterable[Change],
+        checkpoint: int,
+        leader_epoch: int = NO_EPOCH,
+        as_of_ms: int | None = None,
+    ) -> None:
+        """Apply these changes in order, and set the checkpoint, atomically even over a crash. `leader_epoch`
+        is that of the record before it; without `as_of_ms` that time stays.
 
         Raises StoreCorrupt, StorageFailed.
         """
-        if checkpoint < self._checkpoint:
-            raise AssertionError(f"{self.folder}: checkpoint {checkpoint} after {self._checkpoint}")
+        if checkpoint < self.checkpoint:
+            raise AssertionError(f"{self.folder}: checkpoint {checkpoint} after {self.checkpoint}")
+        kept = self.kept.moved(checkpoint, leader_epoch, as_of_ms)
         batch = WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
         for key, value in changes:
@@ -140,12 +153,12 @@ class TaskStore:
                 put(key, value)
         # Last, so that no key of a changelog can overwrite them.
         put(_IDENTITY_KEY, self._identity)
-        put(_CHECKPOINT_KEY, _CHECKPOINT.pack(checkpoint))
+        put(_CHECKPOINT_KEY, _CHECKPOINT.pack(*kept))
         try:
             self._db.write(batch, self._no_log)
         except Exception as error:
             raise self._failure(error) from error
-        self._checkpoint = checkpoint
+        self.kept = kept
 
     def positions(self) -> Positions:
         """The last position record; empty without one. Raises StoreCorrupt, StorageFailed, and
@@ -203,7 +216,7 @@ class TaskStore:
             logger.warning("task store %s is empty: nothing of it had reached the disk", self.folder)
         self._db = database
         self._get = database.get
-        self._checkpoint = 0 if checkpoint is None else _CHECKPOINT.unpack(checkpoint)[0]
+        self.kept = NOTHING if checkpoint is None else _checkpoint(checkpoint)
         if identity is None:
             self.apply((), 0)
         return ""
@@ -211,7 +224,7 @@ class TaskStore:
     def _objection(self, identity: bytes | None, checkpoint: bytes | None, *, is_empty: bool) -> str:
         if identity is None and checkpoint is None and is_empty:
             return ""
-        if identity is None or checkpoint is None or len(checkpoint) != _CHECKPOINT.size:
+        if identity is None or checkpoint is None or len(checkpoint) not in (_CHECKPOINT.size, _OFFSET.size):
             return f"identity {identity!r}, checkpoint {checkpoint!r}, with data"
         if identity != self._identity:
             return f"it is of {identity.decode(errors='replace')!r}, wanted is {self._identity.decode()!r}"
@@ -280,6 +293,10 @@ class _Range(Iterator[tuple[bytes, bytes]]):
     def close(self) -> None:
         """Release the database, which stays open while an iterator does."""
         self._rows = None
+
+
+def _checkpoint(data: bytes) -> Checkpoint:
+    return Checkpoint(*(_CHECKPOINT if len(data) == _CHECKPOINT.size else _OFFSET).unpack(data))
 
 
 def _is_empty(database: Rdict) -> bool:

@@ -175,7 +175,7 @@ class ActiveTask:
                 await self._writer.append(changes)
                 if self.abandoned():
                     return
-                self._state.settle(self._writer.end)
+                self._state.settle(*self._writer.checkpoint)
             self._settled, self.committed = processed, positions
 
     @contextmanager

@@ -10,10 +10,12 @@ from strandline.errors import BrokerNotAvailable, MessageTooLarge, Outcome, Stra
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.producer.producer import Producer
+from strandline.streams.core.checkpoint import Checkpoint
 
 
 class ChangelogWriter:
-    """`end` is the end that the task found, and later the end of its own last batch.
+    """`checkpoint` is at the end that the task found, and later at the end of its own last batch. Nothing is
+    missing there: no other writer has appended since.
 
     A batch is appended at that offset or not at all: the leader refuses it if the log ends elsewhere, because
     then another member runs the task too, or an earlier batch was appended after all.
@@ -32,7 +34,7 @@ class ChangelogWriter:
         self._name = changelog
         self._settings = settings
         self._clock = clock
-        self.end = end
+        self.checkpoint = Checkpoint(end)
 
     async def append(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Append all changes as one batch; None is a deletion. Raises the errors of a send, and
@@ -42,7 +44,7 @@ class ChangelogWriter:
         try:
             sent = await retry(
                 lambda: self._producer.send_records(
-                    self._name.topic, self._name.partition, records, expected_offset=self.end
+                    self._name.topic, self._name.partition, records, expected_offset=self.checkpoint.offset
                 ),
                 f"a commit to {self._name} waits",
                 settings=self._settings,
@@ -50,6 +52,8 @@ class ChangelogWriter:
                 retriable=lambda error: isinstance(error, BrokerNotAvailable),
                 limit_s=self._settings.delivery_timeout_ms / 1000,
             )
+            # As far as it is known now: the batch is appended in this epoch, or in a later one.
+            leader_epoch = self._producer.leader_epoch(self._name)
             metadata = await sent
         except MessageTooLarge as error:
             raise MessageTooLarge(
@@ -60,7 +64,8 @@ class ChangelogWriter:
         except StrandlineError as error:
             if error.outcome is Outcome.UNKNOWN:
                 raise UnexpectedOffset(
-                    f"it is not known if {self._name} has the batch for offset {self.end}: {error.message}"
+                    f"it is not known if {self._name} has the batch for offset {self.checkpoint.offset}: "
+                    f"{error.message}"
                 ) from error
             raise
-        self.end = metadata.base_offset + len(records)
+        self.checkpoint = Checkpoint(metadata.base_offset + len(records), leader_epoch, now_ms)

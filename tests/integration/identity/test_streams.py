@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from strandline import TopicPartition
-from strandline.streams import STRING, ProcessingFailed, Record, Streams, Topology
+from strandline.streams import STRING, KeyValueStore, ProcessingFailed, Record, Store, Streams, Topology
 from strandline.testing import MemoryCluster
 
 WAIT_S_MAX = 30
@@ -149,3 +149,55 @@ async def test_an_application_says_that_a_log_was_cut(cluster: MemoryCluster) ->
     said = await failure(app)
     await app.stop()
     assert "up to offset 50: the log has lost the records from 20 on, in an election with a loss" in said
+
+
+def tagging(tag: str) -> Topology:
+    """Stores by which member each key was seen."""
+    tags = Store("tags", key=STRING, value=STRING)
+
+    def put(record: Record[str, str], store: KeyValueStore[str, str]) -> None:
+        store.put(record.key or "", tag)
+
+    topology = Topology()
+    topology.source("t", key=STRING, value=STRING).process(put, store=tags)
+    return topology
+
+
+async def tagged(cluster: MemoryCluster, app: Streams, wanted: dict[str, str]) -> None:
+    await cluster.run_until(lambda: dict(app.store("tags").range()) == wanted, what=f"{wanted} is stored")
+
+
+async def test_a_store_of_a_changelog_that_lost_its_end_and_grew_again_is_restored_anew(
+    cluster: MemoryCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """CORRECTNESS S11: another member has processed again what was lost."""
+    unclean = {"cleanup.policy": "compact", "unclean.leader.election.enable": "true"}
+    await cluster.create_topic("app-t-changelog", config=unclean)
+    keys = [f"{number:02d}" for number in range(80)]
+
+    async def write_each(keys: list[str]) -> None:
+        async with cluster.producer() as producer:
+            await (await producer.send_many("t", [b""] * len(keys), keys=[key.encode() for key in keys]))
+
+    await write_each(keys[:20])
+    wanted = dict.fromkeys(keys[:20], "a")
+    async with member(cluster, tagging("a"), state_dir="/a") as app:
+        await tagged(cluster, app, wanted)
+    await write_each(keys[20:50])
+    leader, (follower,) = cluster.leader("app-t-changelog"), cluster.followers("app-t-changelog")
+    cluster.kill(follower)
+    await cluster.run_until(lambda: cluster.in_sync("app-t-changelog") == [leader])
+    async with member(cluster, tagging("a"), state_dir="/a") as app:
+        await tagged(cluster, app, dict.fromkeys(keys[:50], "a"))
+    cluster.kill(leader)
+    cluster.start(follower)
+    await cluster.run_until(lambda: cluster.leader("app-t-changelog") == follower)
+    cluster.start(leader)
+    await write_each(keys[50:])
+    wanted |= dict.fromkeys(keys[20:], "b")
+    async with member(cluster, tagging("b"), state_dir="/b") as app:
+        await tagged(cluster, app, wanted)
+    async with member(cluster, tagging("a"), state_dir="/a") as app:
+        await cluster.run_until(lambda: [each.role for each in app.tasks()] == ["running"])
+        assert dict(app.store("tags").range()) == wanted
+    assert "in an election with a loss: it is restored from the start" in caplog.text

@@ -14,7 +14,9 @@ from strandline import Admin, LocalCluster, Producer, TopicPartition
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system_host import system_host
 from strandline.errors import InvalidRequest, StorageFailed, UnknownTopicOrPartition
+from strandline.ids import NO_EPOCH
 from strandline.ports import Method, Request, Response, Stream
+from strandline.streams.core.checkpoint import NOTHING
 from strandline.streams.core.task import TaskId
 from strandline.streams.restore.restoration import SLICE_RECORDS
 from strandline.streams.restore.restorer import Restorer
@@ -312,8 +314,15 @@ class FullDisk:
     """A store that takes nothing."""
 
     checkpoint = 0
+    kept = NOTHING
 
-    def apply(self, changes: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
+    def apply(
+        self,
+        changes: Iterable[tuple[bytes, bytes | None]],
+        checkpoint: int,
+        leader_epoch: int = NO_EPOCH,
+        as_of_ms: int | None = None,
+    ) -> None:
         raise StorageFailed("no space left on device")
 
     def clear(self) -> None:

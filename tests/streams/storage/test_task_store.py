@@ -20,6 +20,7 @@ from strandline.streams.core.changelog import (
     UnreadableState,
     state_key,
 )
+from strandline.streams.core.checkpoint import Checkpoint
 from strandline.streams.core.positions import Positions
 from strandline.streams.storage.errors import StoreClosed, StoreInUse
 from strandline.streams.storage.task_store import TaskStore
@@ -206,4 +207,29 @@ def test_a_store_whose_checkpoint_cannot_be_written_is_closed_all_the_same(
     store.clear()
     store.apply([(B, b"2")], 1)
     assert content(store) == {B: b"2"}
+    store.close()
+
+
+def test_a_checkpoint_is_kept_with_its_log_and_its_age(tmp_path: Path) -> None:
+    """CORRECTNESS S11, S12."""
+    store = TaskStore.open(tmp_path, IDENTITY)
+    assert store.kept == Checkpoint(0)
+    store.apply([(A, b"1")], 7, 3, 1_000)
+    store.apply([(A, b"2")], 9, 4)
+    store.close()
+    store = TaskStore.open(tmp_path, IDENTITY)
+    assert store.kept == Checkpoint(9, 4, 1_000)
+    store.clear()
+    assert store.kept == Checkpoint(0)
+    store.close()
+
+
+def test_a_checkpoint_of_the_version_before_is_read(tmp_path: Path) -> None:
+    """Its log and its age are not known."""
+    store = TaskStore.open(tmp_path, IDENTITY)
+    store.apply([(A, b"1")], 7, 3, 1_000)
+    store._db.put(LOCAL_PREFIX + b"checkpoint", (7).to_bytes(8, "big"), store._no_log)
+    store.close()
+    store = TaskStore.open(tmp_path, IDENTITY)
+    assert store.kept == Checkpoint(7) and store.get(A) == b"1"
     store.close()
