@@ -28,6 +28,7 @@ from strandline.streams.runtime.poller import Poller, Stop
 from strandline.streams.runtime.queries import QueryContext, StoreQuery, find_store
 from strandline.streams.runtime.reports import TaskReports
 from strandline.streams.runtime.tasks.all_local import LocalTasks
+from strandline.streams.runtime.tasks.cleanup import StoreCleanup
 from strandline.streams.runtime.tasks.factory import TaskFactory
 from strandline.streams.runtime.tasks.group_offsets import GroupOffsets
 from strandline.streams.runtime.tasks.inputs import Inputs
@@ -91,6 +92,7 @@ class Streams(Startable):
         self._subtopologies = topology.build(application_id)
         host = client_host(self._settings, host)
         self._clock = host.clock
+        self._threads = host.threads
         self._member: StreamMember[TaskId] = StreamMember()
         self._assignor = LearnerAssignor(
             self._member,
@@ -164,6 +166,7 @@ class Streams(Startable):
             self._scope.spawn(self._poller.run(), "records")
             interval_s = self._settings.progress_interval_ms / 1000
             self._scope.spawn(self._reports.run(self._tasks.restoring, interval_s), "reports")
+            self._scope.spawn(self._cleanup(self._stores).run(), "cleanup of stores")
             topics = [topic for subtopology in self._subtopologies for topic in subtopology.topics]
             self._clients.consumer.subscribe(topics, listener=self._group)
         except BaseException as error:
@@ -226,6 +229,15 @@ class Streams(Startable):
         await self._ended.wait()
         if self._failure is not None:
             raise self._failure
+
+    def _cleanup(self, stores: StateStores) -> StoreCleanup:
+        return StoreCleanup(
+            stores,
+            lambda task: self._tasks.find(task) is not None,
+            delay_s=self._settings.state_cleanup_delay_ms / 1000,
+            clock=self._clock,
+            threads=self._threads,
+        )
 
     def _open_store(self, task: TaskId, identity: str) -> StateStore:
         assert self._stores is not None

@@ -54,5 +54,8 @@ class StreamsSettings(ClientSettings):
     max_poll_interval_ms: int = Field(default=300_000, ge=1, le=INTERVAL_MS_MAX)
     topics_refresh_ms: int = Field(default=5_000, ge=1)
     delivery_timeout_ms: int = Field(default=120_000, ge=1)
+    state_cleanup_delay_ms: int = Field(default=600_000, ge=1)
+    """How long the store of a task that has left this member stays on disk, from which it would be restored
+    faster if it came back."""
     progress_interval_ms: int = Field(default=1_000, ge=10)
     """How often restore progress is reported to the group's events."""

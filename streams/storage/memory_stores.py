@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from strandline.ids import NO_EPOCH
@@ -89,6 +89,15 @@ class MemoryStores:
             store = self._stores[task] = MemoryStore(identity)
         store.is_open = True
         return store
+
+    def kept(self) -> list[TaskId]:
+        return sorted(self._stores)
+
+    def remove(self, task: TaskId) -> Callable[[], None]:
+        if self._stores[task].is_open:
+            raise StoreInUse(f"the store of {task} is open")
+        del self._stores[task]
+        return lambda: None
 
     def close(self) -> None:
         assert not any(store.is_open for store in self._stores.values())

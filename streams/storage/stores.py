@@ -66,6 +66,16 @@ class StateStores(Protocol):
         """The store of a task for the changelog with this identity. Raises StoreInUse, StorageFailed."""
         ...
 
+    def kept(self) -> list[TaskId]:
+        """The tasks with a store, open or not."""
+        ...
+
+    def remove(self, task: TaskId) -> Callable[[], None]:
+        """Take a closed store away; call what is returned, in any thread, to free the disk.
+
+        Raises StoreInUse, StorageFailed."""
+        ...
+
     def close(self) -> None:
         """Release the stores for another member. Close each of them first."""
         ...

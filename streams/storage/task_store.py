@@ -6,7 +6,10 @@ or belong to another changelog, the store starts empty (S6)::
 
     lock        held while a store is open; the kernel releases it when its holder dies
     corrupt     a read found damage: the next open empties the store
-    db/         RocksDB's own files
+    db-NUMBER/  RocksDB's own files; NUMBER is the inode of the lock
+
+If the folder is removed under an open store, another one may be opened in its place, while RocksDB still
+writes files by their paths: they are in different folders.
 
 Damage that is not found at open is found by the checksum of the block that is read: `StoreCorrupt`.
 """
@@ -69,6 +72,7 @@ class TaskStore:
         self.identity = identity
         self._identity = f"{_FORMAT} {identity}".encode()
         self._lock = lock
+        self._database = folder / f"{_DATABASE}-{os.fstat(lock).st_ino}"
         self._no_log = without_log()
         self._ranges: WeakSet[_Range] = WeakSet()
         self.kept = NOTHING
@@ -84,20 +88,24 @@ class TaskStore:
         or with damage is emptied, which is logged. Raises StoreInUse if another process or task has it open,
         and StorageFailed if the disk refuses.
         """
+        lock = _locked(folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise StorageFailed(f"task store {folder}: {error}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return cls(folder, identity, lock)
-        except BlockingIOError:
-            os.close(lock)
-            raise StoreInUse(f"task store {folder}: another process or task has it open") from None
         except BaseException:
             os.close(lock)
             raise
+
+    @staticmethod
+    def move(folder: Path, away: Path) -> None:
+        """Move a store that is not open to another folder. Raises StoreInUse, StorageFailed."""
+        lock = _locked(folder)
+        try:
+            away.parent.mkdir(exist_ok=True)
+            folder.rename(away)
+        except OSError as error:
+            raise StorageFailed(f"task store {folder}: {error}") from error
+        finally:
+            os.close(lock)
 
     @property
     def checkpoint(self) -> int:
@@ -180,6 +188,7 @@ class TaskStore:
 
     def _begin(self) -> None:
         """Open the database if it is intact and belongs to this changelog, else an empty one."""
+        self._adopt_database()
         if (self.folder / _CORRUPT).exists():
             reason = "a read met damage"
         else:
@@ -199,10 +208,23 @@ class TaskStore:
             if reason:
                 raise AssertionError(f"{self.folder}: a new store: {reason}")
 
+    def _adopt_database(self) -> None:
+        """Take over the database of an earlier version, or of a copied folder. Raises StorageFailed."""
+        try:
+            for other in self.folder.glob(f"{_DATABASE}*"):
+                if other == self._database:
+                    continue
+                if self._database.exists():
+                    shutil.rmtree(other)
+                else:
+                    other.rename(self._database)
+        except OSError as error:
+            raise StorageFailed(f"task store {self.folder}: {error}") from error
+
     def _try(self) -> str:
         """Open the existing database; returns why it cannot be used, or "". Raises RocksDB's errors."""
-        known = (self.folder / _DATABASE).exists()
-        database = open_database(self.folder / _DATABASE)
+        known = self._database.exists()
+        database = open_database(self._database)
         try:
             identity, checkpoint = database.get(_IDENTITY_KEY), database.get(_CHECKPOINT_KEY)
             reason = self._objection(identity, checkpoint, is_empty=_is_empty(database))
@@ -243,7 +265,7 @@ class TaskStore:
         """The order does not matter: RocksDB does not open a database that lacks a file named in it."""
         try:
             with suppress(FileNotFoundError):
-                shutil.rmtree(self.folder / _DATABASE)
+                shutil.rmtree(self._database)
             (self.folder / _CORRUPT).unlink(missing_ok=True)
         except OSError as error:
             raise StorageFailed(f"task store {self.folder}: {error}") from error
@@ -254,9 +276,37 @@ class TaskStore:
             return StoreClosed(f"task store {self.folder} is closed")
         if _is_damage(error):
             with suppress(OSError):
-                (self.folder / _CORRUPT).touch()
+                if holds(self._lock, self.folder / _LOCK):
+                    (self.folder / _CORRUPT).touch()
             return StoreCorrupt(f"task store {self.folder}: {error}")
         return StorageFailed(f"task store {self.folder}: {error}")
+
+
+def _locked(folder: Path) -> int:
+    """The lock of the store in this folder, which is created if it is missing. Raises StoreInUse,
+    StorageFailed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StorageFailed(f"task store {folder}: {error}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise StoreInUse(f"task store {folder}: another process or task has it open") from None
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def holds(lock: int, path: Path) -> bool:
+    """True if this open file is still the one at this path: its folder may have been removed."""
+    try:
+        return os.path.samestat(os.fstat(lock), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 class _Range(Iterator[tuple[bytes, bytes]]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from strandline.errors import SettingsError
 from strandline.streams.core.task import TaskId
+from strandline.streams.storage.errors import StoreInUse
 from strandline.streams.storage.slots import StateFolder
 from strandline.streams.storage.task_store import TaskStore
 
@@ -84,6 +86,65 @@ def test_a_slot_keeps_the_stores_of_its_tasks(tmp_path: Path) -> None:
     store = TaskStore.open(folder.of(TaskId("words", 3)), "id-3")
     assert store.checkpoint == 1
     assert folder.of(TaskId("words", 3)) == folder.path / "words-3"
+    store.close()
+    folder.close()
+
+
+def test_members_whose_folder_is_removed_under_them_never_share_a_store(tmp_path: Path) -> None:
+    """The first one has lost its slot to the next one, and takes another for what it opens from then on; what
+    it has open goes on beside it."""
+    task, other = TaskId("words", 3), TaskId("words", 4)
+    first = StateFolder.take(tmp_path, "counting")
+    open_before = first.open(task, "id-3")
+    shutil.rmtree(tmp_path)
+    second = StateFolder.take(tmp_path, "counting")
+    assert second.path == first.path
+    stores = [second.open(task, "id-3"), first.open(other, "id-4"), second.open(other, "id-4")]
+    for number, store in enumerate(stores):
+        store.apply([(b"\x02k", b"%d" % number)], 1)
+    open_before.apply([(b"\x02k", b"before")], 7)
+    open_before.close()
+    assert [store.get(b"\x02k") for store in stores] == [b"0", b"1", b"2"]
+    assert first.path.name == "slot-1"
+    for store in stores:
+        store.close()
+    again = second.open(task, "id-3")
+    assert (again.checkpoint, again.get(b"\x02k")) == (1, b"0")
+    again.close()
+    first.close()
+    second.close()
+
+
+def test_a_store_is_removed_unless_it_is_open(tmp_path: Path) -> None:
+    task, other = TaskId("words", 3), TaskId("words", 4)
+    folder = StateFolder.take(tmp_path, "counting")
+    store = folder.open(task, "id-3")
+    store.apply([(b"\x02k", b"v")], 1)
+    folder.open(other, "id-4").close()
+    assert folder.kept() == [task, other]
+    with pytest.raises(StoreInUse):
+        folder.remove(task)
+    assert store.get(b"\x02k") == b"v"
+    store.close()
+    free = folder.remove(task)
+    store = folder.open(task, "id-3")
+    assert store.checkpoint == 0
+    store.close()
+    free()
+    assert folder.kept() == [task, other]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["lock", "words-3", "words-4"]
+    folder.close()
+
+
+def test_the_database_of_a_copied_folder_or_of_the_version_before_is_taken_over(tmp_path: Path) -> None:
+    folder = StateFolder.take(tmp_path, "counting")
+    store = folder.open(TaskId("words", 3), "id-3")
+    store.apply([(b"\x02k", b"v")], 7)
+    store.close()
+    (database,) = store.folder.glob("db-*")
+    database.rename(store.folder / "db")
+    store = folder.open(TaskId("words", 3), "id-3")
+    assert (store.checkpoint, store.get(b"\x02k")) == (7, b"v")
     store.close()
     folder.close()
 

@@ -31,7 +31,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("damage") / "whole"
     for first in range(0, BATCHES, 20):
         fill(folder, iter(range(first, first + 20)), VALUE_BYTES)
-    assert len(list(folder.glob("db/*.sst"))) > 1
+    assert len(list(folder.glob("db-*/*.sst"))) > 1
     return folder
 
 
@@ -128,7 +128,7 @@ def test_a_store_that_met_damage_is_rebuilt_though_the_damage_is_gone(whole: Pat
 def test_a_range_comes_to_damage_with_an_error_and_not_as_if_nothing_followed(tmp_path: Path) -> None:
     """RocksDB's own iterator of pairs just ends there."""
     fill(tmp_path, iter(range(30)), value_bytes=1_000)
-    (path,) = tmp_path.glob("db/*.sst")
+    (path,) = tmp_path.glob("db-*/*.sst")
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
