@@ -17,9 +17,9 @@ STREAMS: Final = (
         _ACTIVE,
         """                if self.abandoned():
                     return
-                self._state.settle(self._writer.end)
+                self._state.settle(*self._writer.checkpoint)
 """,
-        """                self._state.settle(self._writer.end)
+        """                self._state.settle(*self._writer.checkpoint)
 """,
         workloads=_STREAMS,
     ),
@@ -30,9 +30,9 @@ STREAMS: Final = (
         """                await self._writer.append(changes)
                 if self.abandoned():
                     return
-                self._state.settle(self._writer.end)
+                self._state.settle(*self._writer.checkpoint)
 """,
-        """                self._state.settle(self._writer.end)
+        """                self._state.settle(*self._writer.checkpoint)
                 await self._writer.append(changes)
 """,
         workloads=_STREAMS,
@@ -41,7 +41,7 @@ STREAMS: Final = (
         "a changelog takes batches of a former owner",
         "S8",
         "streams/runtime/tasks/changelog_writer.py",
-        "records, expected_offset=self.end\n",
+        "records, expected_offset=self.checkpoint.offset\n",
         "records\n",
         workloads=_STREAMS,
     ),
