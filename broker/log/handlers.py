@@ -34,7 +34,7 @@ from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, NO_TOPIC_ID, TopicPartition
+from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.ports import Clock
 from strandline.records.header import iterate
 from strandline.security.principal import Principal
@@ -174,6 +174,13 @@ class Handlers:
             return self._manager.hint(self._manager.named(*name))
         except StrandlineError:
             return None
+
+    def topic_id(self, name: TopicPartition) -> TopicId:
+        """The id of the topic whose log of this name is open here; NO_TOPIC_ID if there is none."""
+        try:
+            return self._manager.named(*name).key.topic_id
+        except StrandlineError:
+            return NO_TOPIC_ID
 
     # --- fetch -------------------------------------------------------------------------------
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from random import Random
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from confluent_kafka import KafkaError, Message
+from confluent_kafka import Producer as ConfluentProducer
 
 from strandline import Admin, Producer, TopicPartition
 from strandline.errors import MessageTooLarge, UnknownTopicId, UnknownTopicOrPartition
@@ -139,3 +142,64 @@ async def test_a_kafka_producer_goes_on_with_a_topic_that_was_made_anew() -> Non
         finally:
             await producer.stop()
         assert await values(cluster, 5) == [b"new %d" % number for number in range(5)]
+
+
+Send = Callable[[bytes], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def sending_by_aiokafka(cluster: MemoryCluster) -> AsyncIterator[Send]:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=cluster.kafka_bootstrap, enable_idempotence=True, retry_backoff_ms=20
+    )
+
+    async def send(value: bytes) -> None:
+        async with asyncio.timeout(WAIT_S_MAX):
+            await producer.send_and_wait("t", value)
+
+    await producer.start()
+    try:
+        yield send
+    finally:
+        await producer.stop()
+
+
+@contextlib.asynccontextmanager
+async def sending_by_confluent(cluster: MemoryCluster) -> AsyncIterator[Send]:
+    producer = ConfluentProducer(
+        {
+            "bootstrap.servers": cluster.kafka_bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "retry.backoff.ms": 20,
+        }
+    )
+    errors: list[KafkaError | None] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        errors.append(error)
+
+    def flushed(value: bytes) -> None:
+        producer.produce("t", value, on_delivery=delivered)
+        producer.flush(WAIT_S_MAX)
+        assert [errors.pop()] == [None] and not errors
+
+    async def send(value: bytes) -> None:
+        await asyncio.to_thread(flushed, value)
+
+    yield send
+
+
+@pytest.mark.parametrize("sending", [sending_by_aiokafka, sending_by_confluent])
+async def test_what_a_broker_refused_of_one_topic_does_not_count_for_the_next(
+    sending: Callable[[MemoryCluster], contextlib.AbstractAsyncContextManager[Send]],
+) -> None:
+    """KIP-360: the leaders of the topics differ, so each is asked for a topic that it does not lead, and for
+    one that it does, by a producer whose sequences go on."""
+    async with MemoryCluster(brokers=3, kafka=True) as cluster, cluster.admin() as admin:
+        await cluster.create_topic("t")
+        async with sending(cluster) as send:
+            for number in range(8):
+                await send(b"%d" % number)
+                assert await values(cluster, 1) == [b"%d" % number]
+                await made_anew(cluster, admin)

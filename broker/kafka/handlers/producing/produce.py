@@ -23,7 +23,7 @@ from strandline.broker.kafka.wire.produce import (
 )
 from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition
 from strandline.broker.log.guarded import GuardedLog
-from strandline.errors import InvalidRecord, OutOfOrderSequence, StrandlineError, UnknownProducerId
+from strandline.errors import InvalidRecord, StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
 from strandline.security.quotas.model import Quota
@@ -49,7 +49,7 @@ class ProduceApi:
         self._handlers = log.handlers
         self._hints = hints
         self._clock = clock
-        self._firsts = RefusedFirsts()
+        self._firsts = RefusedFirsts(log.handlers.topic_id)
 
     def begin(self, request: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]) -> bool:
         """Appends at once, so that requests of one connection keep their order while they are replicated.
@@ -123,9 +123,10 @@ class ProduceApi:
     ) -> None:
         name, records = TopicPartition(topic, found.partition), bytes(found.records or b"")
         batch = Sequenced.of(records)
-        behind = self._firsts.precede(name, batch, self._clock.monotonic())
-        entry = ProduceEntry(name, records, request.acks, request.timeout_ms, any_first_sequence=not behind)
-        note = partial(outcomes.note, position, batch)
+        refusal = self._firsts.refusal(name, batch, self._clock.monotonic())
+        any_first = refusal is None
+        entry = ProduceEntry(name, records, request.acks, request.timeout_ms, any_first_sequence=any_first)
+        note = partial(outcomes.note, position, batch, refusal)
         self._log.produce(entry, note, outcomes.call.caller, sure=sure)
 
 
@@ -151,10 +152,19 @@ class _Outcomes:
         self._done = done
         self._left = len(self._names) + 1  # one more until all are begun
 
-    def note(self, position: int, batch: Sequenced | None, outcome: ProduceOutcome) -> None:
+    def note(
+        self,
+        position: int,
+        batch: Sequenced | None,
+        refusal: StrandlineError | None,
+        outcome: ProduceOutcome,
+    ) -> None:
+        """`refusal`: of `RefusedFirsts`, when the batch came."""
         name = self._names[position]
         if isinstance(outcome, StrandlineError):
-            outcome = self._noted(name, batch, outcome)
+            if refusal is not None and isinstance(outcome, UnknownProducerId):
+                outcome = refusal
+            self._firsts.note(name, batch, outcome, self._clock.monotonic())
             code = produce_code(outcome, self.call.version)
             leader = self._leader(name, code)
             wrong = outcome.records if isinstance(outcome, InvalidRecord) else ()
@@ -163,17 +173,6 @@ class _Outcomes:
             found = ProducedPartition(name.partition, 0, outcome.base_offset, outcome.log_start_offset)
         self._found[position] = found
         self.close()
-
-    def _noted(
-        self, name: TopicPartition, batch: Sequenced | None, error: StrandlineError
-    ) -> StrandlineError:
-        """The error as the client sees it: a producer that is refused as unknown has to repeat a batch."""
-        self._firsts.note(name, batch, error, self._clock.monotonic())
-        if isinstance(error, UnknownProducerId):
-            return OutOfOrderSequence(
-                f"{error.message}: a batch before it was refused, and has to come first"
-            )
-        return error
 
     def _leader(self, name: TopicPartition, code: int) -> CurrentLeader | None:
         if self.call.version < LEADERS_SINCE:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from strandline.broker.core.replication.producer_state import precedes
-from strandline.errors import Outcome, StrandlineError
-from strandline.ids import TopicPartition
+from strandline.errors import Outcome, OutOfOrderSequence, StrandlineError
+from strandline.ids import TopicId, TopicPartition
 from strandline.records import BatchHeader
 from strandline.records.header import HEADER_BYTES
 
@@ -38,6 +39,9 @@ class Sequenced(NamedTuple):
 class _Refused(NamedTuple):
     base_sequence: int
     at_s: float
+    topic_id: TopicId
+    """Of the log that refused it; NO_TOPIC_ID if there was none."""
+    error: StrandlineError
 
 
 class RefusedFirsts:
@@ -47,28 +51,42 @@ class RefusedFirsts:
     may refuse the producer's first batch there, and be ready when the next one arrives, which was on its way
     already. If it took that one, the first would come too late, and be lost as a duplicate. Such a batch is
     out of order: clients send both again.
+
+    A refusal by another topic of this name says less: the producer may have delivered that batch to another
+    broker since then. The next one gets the same error, once. If it comes again, nothing comes before it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, topic_id: Callable[[TopicPartition], TopicId]) -> None:
+        """`topic_id`: of the log of this name that is here, or NO_TOPIC_ID."""
+        self._topic_id = topic_id
         self._refused: OrderedDict[tuple[TopicPartition, int, int], _Refused] = OrderedDict()
 
     def note(
         self, name: TopicPartition, batch: Sequenced | None, error: StrandlineError, now_s: float
     ) -> None:
         """A batch got this error."""
-        if batch is None or error.outcome is Outcome.FATAL or self.precede(name, batch, now_s):
+        if batch is None or error.outcome is Outcome.FATAL:
+            return
+        topic_id, before = self._topic_id(name), self._before(name, batch, now_s)
+        if before is not None and before.topic_id == topic_id:
             return
         key = (name, batch.producer_id, batch.epoch)
-        self._refused[key] = _Refused(batch.base_sequence, now_s)
+        self._refused[key] = _Refused(batch.base_sequence, now_s, topic_id, error)
         self._refused.move_to_end(key)
         if len(self._refused) > REFUSED_MAX:
             self._refused.popitem(last=False)
 
-    def precede(self, name: TopicPartition, batch: Sequenced | None, now_s: float) -> bool:
-        """Whether a batch before this one was refused, and has to come again."""
-        if batch is None:
-            return False
+    def refusal(self, name: TopicPartition, batch: Sequenced | None, now_s: float) -> StrandlineError | None:
+        """The error of this batch if its producer is not known: one before it may have to come again."""
+        before = None if batch is None else self._before(name, batch, now_s)
+        if before is None:
+            return None
+        if before.topic_id != self._topic_id(name):
+            return before.error
+        return OutOfOrderSequence(f"{name}: a batch before this one was refused, and has to come first")
+
+    def _before(self, name: TopicPartition, batch: Sequenced, now_s: float) -> _Refused | None:
         refused = self._refused.get((name, batch.producer_id, batch.epoch))
         if refused is None or now_s - refused.at_s > REMEMBERED_S:
-            return False
-        return precedes(refused.base_sequence, batch.base_sequence)
+            return None
+        return refused if precedes(refused.base_sequence, batch.base_sequence) else None
