@@ -280,6 +280,7 @@ class Cluster:
         for topic in cluster.topics:
             if self._is_older(topic):
                 continue
+            self._forget_leaders_before(topic)
             self._topics[topic.name] = topic
             for listener in self._topic_listeners:
                 listener(topic)
@@ -293,9 +294,16 @@ class Cluster:
         known = self._topics.get(topic.name)
         if known is None or same_topic(known.topic_id, topic.topic_id):
             return False
-        leaders = [self._leaders.get(TopicPartition(topic.name, p.partition)) for p in known.partitions]
-        newest = max((leader.epoch for leader in leaders if leader is not None), default=NO_EPOCH)
+        # Not the epochs of hints: a broker that still has the earlier log may name a leader of the next one.
+        newest = max((partition.leader_epoch for partition in known.partitions), default=NO_EPOCH)
         return all(partition.leader_epoch <= newest for partition in topic.partitions)
+
+    def _forget_leaders_before(self, topic: TopicMetadata) -> None:
+        """The leaders of an earlier incarnation say nothing of partitions that have none yet, or are gone."""
+        known = self._topics.get(topic.name)
+        if known is not None and not same_topic(known.topic_id, topic.topic_id):
+            for name in [name for name in self._leaders if name.topic == topic.name]:
+                del self._leaders[name]
 
     async def _refresh_periodically(self) -> None:
         age_s = self._settings.metadata_max_age_ms / 1000

@@ -25,7 +25,7 @@ from strandline.errors import (
     SettingsError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_BROKER, TopicPartition
+from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.ports import Clock
 from strandline.vocabulary.log import LeaderWait, MetadataAnswer, MetadataQuery
 from tests.strandline.client.network import LONG_S, FastClock, Network, answering, metadata
@@ -347,3 +347,48 @@ async def test_a_scope_starts_once_and_stops_as_often_as_one_likes() -> None:
     await scope.stop()
     with pytest.raises(InvalidRequest, match="stopped"):
         scope.check()
+
+
+# --- topics that are made anew -------------------------------------------------------------------
+
+
+def made_anew(*leaders: tuple[int, int]) -> MetadataAnswer:
+    """As `metadata`, of another topic with the same name."""
+    answer = metadata(*leaders)
+    topics = tuple(replace(topic, topic_id=TopicId("1" * 32)) for topic in answer.cluster.topics)
+    return replace(answer, cluster=replace(answer.cluster, topics=topics))
+
+
+async def test_the_leaders_of_a_topic_are_not_those_of_the_one_before() -> None:
+    """A partition that the old topic had too is a new one, though no broker leads it yet."""
+    network, changed = Network(), list[TopicPartition]()
+    b, gone = TopicPartition("t", 1), TopicPartition("t", 2)
+    network.brokers[BROKER_1] = answering(metadata((1, 5), (2, 6), (3, 6)))
+    async with view(network) as cluster:
+        await cluster.topic("t")
+        cluster.on_change(changed.append)
+        network.brokers[BROKER_1] = answering(made_anew((1, 7), (NO_BROKER, -1)))
+        await cluster.refresh(["t"])
+        assert (cluster.leader(A), cluster.leader(b)) == (Leader(1, 7), Leader(NO_BROKER, -1))
+        assert cluster.leader(gone) is None
+        assert changed == [A, b]
+
+
+async def test_a_hint_of_a_broker_with_the_old_log_does_not_hide_the_new_topic() -> None:
+    """It names the leader that has the partition's name by now. What was known before stays older."""
+    network = Network()
+    network.brokers[BROKER_1] = answering(metadata((1, 5)))
+    async with view(network) as cluster:
+        await cluster.topic("t")
+        hint = LeaderHint(2, "broker2", 9092, 7)
+        cluster.follow(A, NotLeaderOrFollower("not here", leader=hint))
+        assert cluster.leader(A) == Leader(2, 7)
+        for answer, topic_id in (
+            (made_anew((2, 7)), "1"),
+            (metadata((1, 5)), "1"),
+            (made_anew((NO_BROKER, 7)), "1"),
+        ):
+            network.brokers[BROKER_1] = answering(answer)
+            await cluster.refresh(["t"])
+            known = cluster.known_topic("t")
+            assert known is not None and known.topic_id == TopicId(topic_id * 32)
