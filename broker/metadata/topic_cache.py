@@ -217,27 +217,34 @@ class TopicCache:
         return self._clock.monotonic() >= known.old_at
 
     async def _read_whole(self, name: str) -> _Known:
-        began = self._clock.monotonic()
-        node = znodes.load_topic(name, await self._get(znodes.topic(name)))
-        if not node.partitions:  # still being created: it is a topic once it has all of them
-            raise NoNode(znodes.topic(name))
-        live = self._live()
-        partitions, lives = await self._read_partitions(name, range(node.partitions))
+        """What was read is of one topic, also if it is made anew meanwhile: a client would take a leader of
+        the new one for one of the old one."""
+        while True:
+            began = self._clock.monotonic()
+            node = await self._node(name)
+            if not node.partitions:  # still being created: it is a topic once it has all of them
+                raise NoNode(znodes.topic(name))
+            live = self._live()
+            partitions, lives = await self._read_partitions(name, range(node.partitions))
+            if (await self._node(name)).topic_id == node.topic_id:
+                break
         topic = TopicMetadata(name, node.topic_id, tuple(partitions), dict(node.config))
         now = self._clock.monotonic()
         stands_s = max(self._age_s, min((now - began) / READING_SHARE_MAX, AGE_S_MAX))
         known = self._known[name] = _Known(topic, lives, live, now + stands_s)
         return known
 
+    async def _node(self, name: str) -> znodes.TopicNode:
+        return znodes.load_topic(name, await self._get(znodes.topic(name)))
+
     async def _read_outdated(self, name: str, known: _Known) -> _Known:
         """Reads only those partitions; the whole topic if it is another one now, or has grown."""
         numbers, known.outdated = sorted(known.outdated), set()
+        there = [number for number in numbers if number < len(known.topic.partitions)]
         try:
-            node = znodes.load_topic(name, await self._get(znodes.topic(name)))
-            if known.differs(node):
-                return await self._read_whole(name)
-            there = [number for number in numbers if number < node.partitions]
             found, lives = await self._read_partitions(name, there)
+            if known.differs(await self._node(name)):
+                return await self._read_whole(name)
         except BaseException:
             known.outdated.update(numbers)
             raise

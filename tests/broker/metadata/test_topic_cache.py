@@ -321,3 +321,28 @@ async def test_a_leader_that_registered_a_moment_ago_is_named_before_this_broker
     tree.live = {}
     assert await tree.leaders() == [(1, 1)] * PARTITIONS
     assert tree.registrations_read == [1]
+
+
+@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("outdated", [False, True])
+async def test_a_reading_is_of_one_topic_though_it_is_made_anew_meanwhile(
+    tree: Tree, outdated: bool, after: int
+) -> None:
+    """A client that gets a leader of the new topic with the id of the old one takes both for known."""
+    if outdated:
+        await tree.cache.topic("t")
+        tree.cache.outdated(TopicPartition("t", 1))
+    reads = 0
+
+    def replace_it() -> None:
+        nonlocal reads
+        reads += 1
+        if reads == after + 1:
+            tree.make("b", PARTITIONS)
+            for number in range(PARTITIONS):
+                tree.elect(number, 7)
+
+    tree.on_read = replace_it
+    found = await tree.cache.topic("t")
+    epochs = {each.leader_epoch for each in found.partitions}
+    assert (found.topic_id[0], epochs) in (("a", {1}), ("b", {7}))
