@@ -20,7 +20,7 @@ from strandline.client.admin.quotas import QuotaAdmin
 from strandline.client.admin.refusals import raise_first
 from strandline.client.admin.state_changes import StateChangesReading
 from strandline.client.admin.state_changes import query as state_changes_query
-from strandline.client.admin.topics import TopicDescription, described
+from strandline.client.admin.topics import TopicDescription, described, is_of_another_epoch
 from strandline.client.admin.users import UserAdmin
 from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
@@ -166,27 +166,33 @@ class Admin(
 
         Raises UnknownTopicOrPartition.
         """
-        metadata = await self.metadata(topics)
-        led = [
-            TopicPartition(topic.name, p.partition)
-            for topic in metadata.topics
-            for p in topic.partitions
-            if p.leader != NO_BROKER
-        ]
+        tries = Tries(self._settings, self._clock, TOPIC_WAIT_MS / 1000)
+        while True:
+            metadata = await self.metadata(topics)
+            led = {
+                TopicPartition(topic.name, p.partition): p
+                for topic in metadata.topics
+                for p in topic.partitions
+                if p.leader != NO_BROKER
+            }
+            answers = await self._ask_leaders(led, replicas=replicas)
+            # Leaders change, and topics are made anew, between the two: then both are asked again.
+            if tries.over or not any(is_of_another_epoch(answers[name], p) for name, p in led.items()):
+                break
+            await tries.pause()
         alive = {broker.id for broker in metadata.brokers}
-        if replicas:
-            answers: Mapping[TopicPartition, object] = await self._describe_replicas(
-                led, LEADERS_WAIT_MS / 1_000
-            )
-        else:
-            answers = await list_offsets(
-                self._cluster,
-                dict.fromkeys(led, LATEST),
-                self._settings,
-                self._clock,
-                timeout_s=LEADERS_WAIT_MS / 1_000,
-            )
         return [described(topic, alive, answers) for topic in metadata.topics]
+
+    async def _ask_leaders(
+        self, names: Iterable[TopicPartition], *, replicas: bool
+    ) -> Mapping[TopicPartition, object]:
+        """How far these partitions are, or the last error, within a moment."""
+        if replicas:
+            return await self._describe_replicas(names, LEADERS_WAIT_MS / 1_000)
+        wanted = dict.fromkeys(names, LATEST)
+        return await list_offsets(
+            self._cluster, wanted, self._settings, self._clock, timeout_s=LEADERS_WAIT_MS / 1_000
+        )
 
     async def describe_replicas(
         self, partitions: Iterable[TopicPartition], *, wait_ms: int | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from strandline.errors import InvalidConfig
-from strandline.ids import NO_BROKER, TopicId, TopicPartition
+from strandline.ids import NO_BROKER, NO_EPOCH, TopicId, TopicPartition
 from strandline.vocabulary.log import DescribedReplicas, ListedOffset, ReplicaProgress
 from strandline.vocabulary.metadata import PartitionMetadata, TopicMetadata
 from strandline.vocabulary.topic_config import TopicConfig
@@ -61,10 +61,13 @@ def described(
     answers: Mapping[TopicPartition, object],
 ) -> TopicDescription:
     """A topic, from its metadata, the brokers that are alive, and what leaders said: a `DescribedReplicas` or
-    a `ListedOffset` of each partition. Other values are errors: that leader could not be asked."""
+    a `ListedOffset` of each partition. Other values are errors: that leader could not be asked. What leaders
+    of other epochs said is left out, as it may be about another topic of this name."""
 
     def describe(of: PartitionMetadata) -> PartitionDescription:
         answer = answers.get(TopicPartition(topic.name, of.partition))
+        if is_of_another_epoch(answer, of):
+            answer = None
         replicas = answer if isinstance(answer, DescribedReplicas) else None
         ends = replicas or (answer if isinstance(answer, ListedOffset) else None)
         return PartitionDescription(
@@ -81,6 +84,13 @@ def described(
         )
 
     return TopicDescription(topic.name, topic.topic_id, topic.config, tuple(map(describe, topic.partitions)))
+
+
+def is_of_another_epoch(answer: object, partition: PartitionMetadata) -> bool:
+    """True for the answer of a leader that the metadata does not know yet, or no longer."""
+    if not isinstance(answer, DescribedReplicas | ListedOffset):
+        return False
+    return answer.leader_epoch not in (NO_EPOCH, partition.leader_epoch)
 
 
 def conditions(

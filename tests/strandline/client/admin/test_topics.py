@@ -55,15 +55,18 @@ def test_replicas_that_a_reassignment_adds_are_not_missed() -> None:
 
 
 def test_a_partition_is_described_as_far_as_its_leader_answered() -> None:
+    """A leader of another epoch may have answered for another topic."""
     progress = (ReplicaProgress(1, in_sync=True, fetching=True, log_end_offset=9, lag=0),)
     answers = {
         NAME: DescribedReplicas(NAME, None, 5, 8, 0, 9, 700, 1, progress),
         TopicPartition("orders", 1): ListedOffset(NAME, None, 7, high_watermark=7, log_end_offset=7),
         TopicPartition("orders", 2): BrokerNotAvailable("gone"),
+        TopicPartition("orders", 3): ListedOffset(NAME, None, 4, high_watermark=4, leader_epoch=6),
+        TopicPartition("orders", 4): ListedOffset(NAME, None, 4, high_watermark=4, leader_epoch=4),
     }
-    partitions = tuple(PartitionMetadata(number, 1, 5, (1,), (1,)) for number in range(3))
+    partitions = tuple(PartitionMetadata(number, 1, 5, (1,), (1,)) for number in range(5))
     found = described(TopicMetadata("orders", TopicId("t"), partitions), {1}, answers)
     assert [
         (each.high_watermark, each.log_end_offset, each.size_bytes, each.progress)
         for each in found.partitions
-    ] == [(8, 9, 700, progress), (7, 7, None, None), (None, None, None, None)]
+    ] == [(8, 9, 700, progress), (7, 7, None, None), *3 * [(None, None, None, None)]]
