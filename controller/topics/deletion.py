@@ -89,6 +89,9 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
         node = await read_topic(session, name)
         return node is None or node.topic_id != topic_id
 
+    incarnation = znodes.of_incarnation(topic_id)
+    fenced = await session.exists(incarnation.path) is not None  # unless an operator removed it
+    fence = [incarnation] if fenced else []
     if await gone():
         await _remove_marker(session, name, topic_id)
         return
@@ -104,12 +107,10 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
         steps += [Step((Delete(each),), {}) for each in paths]
     *parts, last = term.pack(_keeping(term, step, events) for step in steps)
     for part in parts:
-        await write_removal(term, part)
+        await write_removal(term, part, *fence)
         term.unrecorded.written(part.operations)
         crash_point("controller.delete.part")
-    rest = [Delete(path), Delete(marker)]
-    if await session.exists(znodes.topic_id(topic_id)) is not None:  # unless an operator removed it
-        rest.append(Delete(znodes.topic_id(topic_id)))
+    rest = [Delete(path), Delete(marker), *(Delete(each.path) for each in fence)]
     await term.write(last, gone, after=rest)
     term.unrecorded.written(last.operations)
     crash_point("controller.delete.removed")
@@ -173,9 +174,9 @@ async def removal_steps(
     return [step for step in found if step is not None]
 
 
-async def write_removal(term: Term, part: Multi) -> None:
-    """Writes some of the steps of `removal_steps`."""
-    await term.write(part, partial(term.session.is_absent, part.operations[0].path))
+async def write_removal(term: Term, part: Multi, *checks: Check) -> None:
+    """Writes some of the steps of `removal_steps`: by now the paths may be those of another topic."""
+    await term.write(part, partial(term.session.is_absent, part.operations[0].path), after=checks)
 
 
 async def _remove_marker(session: FencedSession, name: str, topic_id: TopicId) -> None:

@@ -220,7 +220,7 @@ class Growth:
         steps = await removal_steps(self._term, name, node.topic_id, unseen, reason=PARTITIONS_NOT_ADDED)
         *parts, last = self._term.pack(steps)
         for part in parts:
-            await write_removal(self._term, part)
+            await write_removal(self._term, part, znodes.of_incarnation(node.topic_id))
             crash_point("controller.grow.undo_part")
         await self._set(topic, replace(node, growing=0), last)
 
