@@ -24,7 +24,7 @@ from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.facts.assignments import Assignments
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
-from strandline.errors import InvalidConfig, StorageBusy, StorageFailed
+from strandline.errors import InvalidConfig, StorageBusy, StorageFailed, StrandlineError
 from strandline.ids import NO_BROKER, NO_EPOCH, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
 from strandline.ports import NoNode
 from strandline.vocabulary.metadata import PartitionState
@@ -115,10 +115,25 @@ class Executor:
             assignment = await assignments.read(change.topic, change.key)
         except NoNode:
             return None
-        if change.command is Command.DELETE_REPLICA and self._manager.me in assignment.replicas:
-            # It decides against the request, so it must not be of a topic that has just taken the name.
-            return await self._read_once_more(change, topic, assignment)
+        refuses = change.command is Command.DELETE_REPLICA and self._manager.me in assignment.replicas
+        takes_over = self._another_has_the_name(change.topic, change.key)
+        if (refuses or takes_over) and not await self._is_still(change.topic, change.key):
+            return None  # what was read is of a topic that has just taken the name
         return _PartitionFacts(assignment, TopicConfig.parse(topic.config), record)
+
+    def _another_has_the_name(self, topic: str, key: PartitionKey) -> bool:
+        """True if requests by name go to a replica of another incarnation."""
+        try:
+            return self._manager.named(topic, key.partition).key != key
+        except StrandlineError:
+            return False
+
+    async def _is_still(self, topic: str, key: PartitionKey) -> bool:
+        """True if this incarnation has the name now. Raises ValueError."""
+        now = await read_topic(self._session, topic)
+        if isinstance(now, ValueError):
+            raise now
+        return now is not None and now.topic_id == key.topic_id
 
     async def _read_record_if_closed(self, topic: str, key: PartitionKey) -> PartitionState | None:
         return None if self._manager.closed(key) is None else await self._read_record(topic, key)
@@ -126,16 +141,6 @@ class Executor:
     async def _read_record(self, topic: str, key: PartitionKey) -> PartitionState:
         raw = await self._session.get(znodes.isr(topic, key.partition))
         return isr_znodes.load_isr(topic, key.partition, raw.data)
-
-    async def _read_once_more(
-        self, change: StateChange, topic: znodes.TopicNode, assignment: PartitionAssignment
-    ) -> _PartitionFacts | None:
-        again = await read_topic(self._session, change.topic)
-        if isinstance(again, ValueError):
-            raise again
-        if again is None or again.topic_id != change.key.topic_id:
-            return None
-        return _PartitionFacts(assignment, TopicConfig.parse(topic.config), None)
 
     # --- start -------------------------------------------------------------------------------
 
@@ -163,6 +168,8 @@ class Executor:
         try:
             record = await self._read_record_if_closed(topic, key)
             assignment = await assignments.read(topic, key)
+            if self._another_has_the_name(topic, key) and not await self._is_still(topic, key):
+                return None
             self._ensure_replica(
                 topic, key, _PartitionFacts(assignment, TopicConfig.parse(node.config), record)
             )

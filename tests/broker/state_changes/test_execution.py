@@ -68,6 +68,24 @@ async def test_requests_for_another_incarnation_are_not_executed(bench: QueueBen
     assert bench.seat.manager.get(OTHER) is None
 
 
+@pytest.mark.parametrize("by_request", [True, False])
+async def test_a_topic_that_was_read_too_early_takes_no_name_over(
+    bench: QueueBench, by_request: bool
+) -> None:
+    """CORRECTNESS Q1: it is deleted, and its successor is here, when its assignment is read. The successor's
+    leader would get no request any more until the next comparison with ZooKeeper."""
+    manager, executor = bench.seat.manager, bench.seat.receiver.executor
+    old = znodes.TopicNode(OTHER.topic_id, 1, {})
+    assignments = await Assignments.listed(bench.seat.coordination)
+    if by_request:
+        end = await executor.execute(request(START, key=OTHER), old, assignments)
+        assert end.state is SUPERSEDED
+    else:
+        assert await executor.ensure_replica(NAME.topic, old, assignments, 0) is None
+    assert manager.get(OTHER) is None
+    assert manager.named(*NAME) is bench.seat.replica
+
+
 async def test_a_request_of_an_old_epoch_is_superseded(bench: QueueBench) -> None:
     """CORRECTNESS E6: also if only another request showed the later epoch."""
     assert (await bench.asked(START, epoch=9)).state is COMPLETED
