@@ -73,8 +73,9 @@ class Deadlines:
         )
         kept = self._term.unrecorded.keeping([event])
         write = SetData(path, reassignment_znodes.dump_reassignment(marked), found.version)
+        incarnation = znodes.of_incarnation(surveyed.topic_id)
         try:
-            await self._term.session.write([write, *kept], partial(self._stands, name, marked))
+            await self._term.session.write([write, incarnation, *kept], partial(self._stands, name, marked))
         except MultiFailed as failed:
             if not isinstance(failed.cause, BadVersion | NoNode):
                 raise

@@ -73,7 +73,7 @@ async def test_a_topic_that_was_read_too_early_takes_no_name_over(
     bench: QueueBench, by_request: bool
 ) -> None:
     """CORRECTNESS Q1: it is deleted, and its successor is here, when its assignment is read. The successor's
-    leader would get no request any more until the next comparison with ZooKeeper."""
+    leader would get no request before the next comparison with ZooKeeper."""
     manager, executor = bench.seat.manager, bench.seat.receiver.executor
     old = znodes.TopicNode(OTHER.topic_id, 1, {})
     assignments = await Assignments.listed(bench.seat.coordination)

@@ -12,10 +12,12 @@ from strandline.adapters.zookeeper import znodes
 from strandline.controller.core.reassignment import MoveFrom
 from strandline.controller.core.survey import Survey
 from strandline.controller.replicas.balance import CAUSE, Balances
+from strandline.controller.replicas.deadlines import Deadlines
 from strandline.controller.replicas.drains import Drains
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.term.surveying import read_survey
 from strandline.controller.term.term import Term
+from strandline.controller.topics.topics import Topics
 from strandline.errors import InvalidRequest
 from strandline.ids import BrokerId, TopicId, TopicPartition
 from strandline.ports import Coordination
@@ -23,6 +25,7 @@ from strandline.vocabulary.admin import (
     BalanceAction,
     BalancePlan,
     DrainBroker,
+    NewTopic,
     PartitionReassignment,
 )
 from strandline.vocabulary.metadata import BalanceMove, BalanceState
@@ -166,3 +169,26 @@ async def test_a_request_to_drain_that_lands_within_another_is_not_lost(
         with pytest.raises(InvalidRequest, match="drained of its replicas too"):
             await drains.begin(broker, DrainBroker(1))
         assert (await on.survey()).is_emptied(broker)
+
+
+async def test_a_deadline_of_a_topic_that_is_gone_marks_no_move_of_the_next_one(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """The versions of the next topic's znodes begin again."""
+    async with acting(zookeeper, open_session) as on:
+        move, topics = PartitionReassignment(NAME, AFTER), Topics(on.term)
+        await on.reassignments.ask([move], timeout_ms=1)
+        survey = await on.survey()
+
+        async def made_anew() -> None:
+            _ = await topics.delete(["t"], [], ())
+            new = NewTopic("t", 0, assignments=[BEFORE])
+            (made,) = await topics.create([new], (), validate_only=False, internal=False)
+            assert made.error is None
+            await on.ask(move)
+
+        on.reads.after[znodes.reassigned(*NAME)] = made_anew
+        await Deadlines(on.term, on.reassignments).step(survey)
+        node, standing = await topic_node(on.session, "t"), await reassignment(on.session, *NAME)
+        assert node is not None and standing is not None
+        assert standing.topic_id == node.topic_id != on.topic_id
