@@ -17,7 +17,7 @@ committed. It is safe to commit without asking the application.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -436,20 +436,27 @@ class Positions(Generic[BatchT]):
 
     def _cut(self, state: Position[BatchT], end: EpochEnd) -> list[Effect]:
         """The leader's log has lost the record before the fetch offset (KIP-320). What is buffered may be
-        lost too: the partition is fetched from its position again, or from where the epoch ends if that is
-        before it, and the leader compares again (KIP-279)."""
+        lost too: the partition is fetched from its position again, or from where the logs parted if that is
+        before it, and the leader compares again (KIP-279).
+
+        They parted where that epoch ends in the log that ends it first. If it ends later in the leader's log,
+        and nothing is known of it here, as after a commit of a later epoch, the log is read from its start.
+        """
         position = state.position
         if position is None:
             return []
         self._renew(state)
         state.high_watermark = None
-        if end.end_offset >= position:
+        later = bisect_right(state.epochs, end.epoch, key=lambda each: each[1])
+        own_end = state.epochs[later][0] if later < len(state.epochs) else position
+        first = min(end.end_offset, own_end)
+        if first >= position:
             return []
-        if end.end_offset < 0:
+        if first < 0 or (later == 0 and own_end < end.end_offset):
             return self.unknown(state.name, Reset.EARLIEST)
-        self.seek_to(state.name, LogPosition(end.end_offset, state.topic_id, end.epoch))
+        self.seek_to(state.name, LogPosition(first, state.topic_id, end.epoch))
         state.committed = None
-        return [Cut(state.name, end.end_offset, position, end.epoch)]
+        return [Cut(state.name, first, position, end.epoch)]
 
     def _again(self, state: Position[BatchT], error: StrandlineError) -> list[Effect]:
         effects = self._back_off(state)

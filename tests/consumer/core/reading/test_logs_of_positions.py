@@ -70,6 +70,28 @@ def test_what_was_fetched_ahead_and_is_lost_is_fetched_again() -> None:
     assert state.log.at(6) == LogPosition(6, OLD, 4)
 
 
+@pytest.mark.parametrize("ends", [12, 15, 900])
+def test_an_epoch_that_ended_here_before_it_ends_there_is_read_on_where_it_ended_here(ends: int) -> None:
+    """CORRECTNESS G19: a log that was cut, and grew, is replaced by the one that it had been before."""
+    positions, _ = reading(LogPosition(0, OLD))
+    positions.buffer(A, "0 to 9", 10, 10, epoch=3)
+    positions.buffer(A, "10 to 12", 10, 13, epoch=5)
+    state = positions[A]
+    state.position = 13
+    plan = planned(positions)
+    assert positions.answered(plan.number, [Fetched(A, diverging=EpochEnd(3, ends))]) == [Cut(A, 10, 13, 3)]
+    assert asked(positions) == LogPosition(10, OLD, 3)
+
+
+@pytest.mark.parametrize("ends", [20, 21, 900])
+def test_a_log_that_parted_from_a_commit_at_an_unknown_offset_is_read_from_its_start(ends: int) -> None:
+    """CORRECTNESS G19: of the records before a commit only the epoch of the last is known."""
+    positions, _ = reading(LogPosition(20, OLD, 5))
+    plan = planned(positions)
+    (search,) = positions.answered(plan.number, [Fetched(A, diverging=EpochEnd(3, ends))])
+    assert isinstance(search, FindPosition) and search.reset is Reset.EARLIEST
+
+
 def test_a_log_that_cannot_place_the_epoch_is_read_from_its_start() -> None:
     positions, _ = reading(LogPosition(20, OLD, 3))
     plan = planned(positions)
