@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, field_validator
 from strandline.config.limits import SIMULATION_SEED_MAX
 from strandline.simulation.faults.drawing import (
     drawn_aimed,
+    drawn_cuts,
     drawn_disk_losses,
     drawn_faults,
     drawn_isolations,
@@ -22,6 +23,7 @@ from strandline.simulation.faults.every import AIMED, AIMED_AT_CONTROLLERS, KIND
 from strandline.simulation.faults.fault import Fault
 from strandline.simulation.workloads.every import AnyWorkload, drawn_workloads
 from strandline.simulation.workloads.operations import Operations
+from strandline.simulation.workloads.unsteady.cutting import Cutting
 from strandline.simulation.workloads.workload import BROKERS_MIN
 
 CONTROLLERS: Final = 2
@@ -71,6 +73,10 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         if any(workload.has_group for workload in workloads):
             faults += drawn_isolations(Random(f"{seed} coordinators"), seconds)
         faults += drawn_disk_losses(Random(f"{seed} disks"), seconds)
+        for workload in workloads:
+            if isinstance(workload, Cutting):
+                back = workload.remembers_epochs
+                faults += drawn_cuts(Random(f"{seed} cuts"), seconds, back=back)
         operated = any(isinstance(workload, Operations) for workload in workloads)
         faults += drawn_aimed(seed, seconds, (*AIMED, *AIMED_AT_CONTROLLERS) if operated else AIMED)
         in_order = tuple(sorted(faults, key=lambda fault: fault.at_s))

@@ -10,7 +10,15 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final
 
-from strandline.simulation.faults.every import APART, COORDINATOR, KINDS, LOST_DISK, POWER
+from strandline.simulation.faults.every import (
+    APART,
+    COORDINATOR,
+    CUT_AND_BACK,
+    CUT_LOG,
+    KINDS,
+    LOST_DISK,
+    POWER,
+)
 from strandline.simulation.faults.fault import Fault
 
 PAUSE_S: Final = (0.1, 3.0)
@@ -25,6 +33,11 @@ COORDINATORS_MAX: Final = 3
 LOST_DISK_RATE: Final = 1 / 8
 """The part of all seeds in which brokers get empty disks, once to LOST_DISKS_MAX times."""
 LOST_DISKS_MAX: Final = 3
+CUTS_MAX: Final = 3
+"""How often a log loses its end, at most, in a seed with a topic that allows it."""
+CUTS_BEGIN: Final = 0.6
+"""The part of the time in which this begins: until a log has lost its end it takes a few seconds."""
+BACK_RATE: Final = 1 / 2
 AIMED_RATE: Final = 1 / 12
 """The part of all seeds that have a rare sequence, each of them once to AIMED_MAX times."""
 AIMED_MAX: Final = 3
@@ -58,6 +71,12 @@ def drawn_isolations(random: Random, seconds: float) -> tuple[Fault, ...]:
 def drawn_disk_losses(random: Random, seconds: float) -> tuple[Fault, ...]:
     """Losses of disks, in the order of their times."""
     return _of_one_kind(random, seconds, LOST_DISK, LOST_DISK_RATE, LOST_DISKS_MAX)
+
+
+def drawn_cuts(random: Random, seconds: float, *, back: bool) -> tuple[Fault, ...]:
+    """Logs that lose their ends, in the order of their times. `back`: they may be as they were again."""
+    kind = CUT_AND_BACK if back and random.random() < BACK_RATE else CUT_LOG
+    return _of_one_kind(random, seconds * CUTS_BEGIN, kind, 1.0, CUTS_MAX)
 
 
 def drawn_aimed(seed: int, seconds: float, kinds: Iterable[str]) -> tuple[Fault, ...]:

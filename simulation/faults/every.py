@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from strandline.simulation.faults import coordination, machines, networks, processes, sequences
+from strandline.simulation.faults import coordination, cuts, machines, networks, processes, sequences
 from strandline.simulation.faults.fault import Kind
 
 POWER: Final = frozenset(
@@ -15,6 +15,10 @@ POWER: Final = frozenset(
 
 COORDINATOR: Final = "isolate a coordinator"
 """Only seeds with a group have it."""
+CUT_LOG: Final = "cut a log"
+"""Only seeds with a topic that allows it have it."""
+CUT_AND_BACK: Final = "cut a log, and back"
+"""Only seeds whose readers remember all epochs that they have read."""
 LOST_DISK: Final = "lose disk"
 AIMED: Final = (
     "two leaders in turn",
@@ -31,7 +35,7 @@ AIMED_AT_CONTROLLERS: Final = (
     "kill a controller that deletes",
 )
 """Only seeds with an operator have these."""
-APART: Final = frozenset({LOST_DISK, COORDINATOR, *AIMED, *AIMED_AT_CONTROLLERS})
+APART: Final = frozenset({LOST_DISK, COORDINATOR, CUT_LOG, CUT_AND_BACK, *AIMED, *AIMED_AT_CONTROLLERS})
 """Kinds that are drawn with lots of their own, so that the other faults of a seed do not depend on them."""
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -49,6 +53,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "jump of the date": machines.jump_date,
     LOST_DISK: machines.lose_disk,
     COORDINATOR: sequences.isolate_coordinator,
+    CUT_LOG: cuts.cut_log,
+    CUT_AND_BACK: cuts.cut_log_and_back,
     "lose power": machines.lose_power,
     "slow network": networks.slow,
     "kill the active controller": processes.kill_active_controller,

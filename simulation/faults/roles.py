@@ -25,6 +25,12 @@ def a_led_partition(scene: Scene, random: Random) -> Led | None:
     return _choice(random, [each for each in _led(scene) if not each.name.topic.startswith(INTERNAL_PREFIX)])
 
 
+def an_unclean_partition(scene: Scene, random: Random) -> Led | None:
+    """A partition with followers whose topic allows unclean elections. None if none has a leader."""
+    allowing = scene.stage.unclean_topics
+    return _choice(random, [each for each in _led(scene) if each.others and each.name.topic in allowing])
+
+
 def a_coordinator(scene: Scene, random: Random) -> int | None:
     """The number of a broker that coordinates groups, or may."""
     led = _choice(random, [each for each in _led(scene) if each.name.topic == OFFSETS_TOPIC])

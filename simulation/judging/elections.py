@@ -25,19 +25,18 @@ class Elections(Judge):
 
     def _broken(self) -> Iterator[str]:
         self._history.catch_up()
-        for name, zxid, before, after, strangers in self._history.writes:
+        for write in self._history.writes:
+            name, zxid, before, after, strangers = write
             where = f"{name}, zxid {zxid:x}"
             if before is not None:
                 yield from (f"{where}: {each}" for each in transition(before, after))
-                if begins_lossy(before, after) and not self._stage.disks_failed:
+                if write.begins_lossy and not self._allowed(name.topic):
                     yield f"{where}: broker {after.leader} leads with a loss, and no disk has lost anything"
             for member in strangers:
                 yield f"{where}: broker {member.broker} joins the ISR, and is not registered or shuts down"
 
-
-def begins_lossy(before: PartitionState, after: PartitionState) -> bool:
-    """True for an unclean election."""
-    return after.lossy_epoch == after.leader_epoch > before.leader_epoch
+    def _allowed(self, topic: str) -> bool:
+        return self._stage.disks_failed or topic in self._stage.unclean_topics
 
 
 def transition(before: PartitionState, after: PartitionState) -> Iterator[str]:

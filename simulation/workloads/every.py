@@ -13,11 +13,13 @@ from strandline.simulation.workloads.groups import RELEASED, Groups
 from strandline.simulation.workloads.kafka import Kafka
 from strandline.simulation.workloads.operations import Operations
 from strandline.simulation.workloads.streams import Counting
+from strandline.simulation.workloads.unsteady.cutting import Cutting
 from strandline.simulation.workloads.unsteady.replacing import Replacing
 from strandline.simulation.workloads.writing import Writing
 
 AnyWorkload = Annotated[
-    Writing | Groups | Counting | Operations | Cleaning | Kafka | Replacing, Field(discriminator="kind")
+    Writing | Groups | Counting | Operations | Cleaning | Kafka | Replacing | Cutting,
+    Field(discriminator="kind"),
 ]
 
 KINDS: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
@@ -27,7 +29,10 @@ KINDS: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
     "operations": Operations.drawn,
     "cleaning": Cleaning.drawn,
 }
-UNSTEADY: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {"replacing": Replacing.drawn}
+UNSTEADY: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
+    "replacing": Replacing.drawn,
+    "cutting": Cutting.drawn,
+}
 UNSTEADY_RATE: Final = 1 / 6
 """The part of all seeds whose last workload is one of these."""
 WORKLOADS_MAX: Final = 2

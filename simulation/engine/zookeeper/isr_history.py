@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from strandline.adapters.zookeeper import znodes
@@ -28,6 +29,12 @@ class IsrWrite(NamedTuple):
     after: PartitionState
     strangers: tuple[IsrMember, ...]
     """Members that it added within its epoch, and that were not registered then, or shutting down."""
+
+    @property
+    def begins_lossy(self) -> bool:
+        """True for an unclean election."""
+        before = NO_EPOCH if self.before is None else self.before.leader_epoch
+        return self.after.lossy_epoch == self.after.leader_epoch > before
 
 
 class IsrHistory:
@@ -57,6 +64,15 @@ class IsrHistory:
         """Which of the topics that had this name, counted from 1, this leader epoch is of; 0: of none."""
         self.catch_up()
         return self._numbers.get((name, epoch), 0)
+
+    def cuts(self, topic: str) -> Mapping[int, Collection[int]]:
+        """The leader epochs of each partition of a topic that began with a loss, in their order."""
+        self.catch_up()
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for write in self.writes:
+            if write.name.topic == topic and write.begins_lossy:
+                found[write.name.partition].append(write.after.leader_epoch)
+        return found
 
     def in_sync(self, broker: int) -> bool:
         """True if the ISR of any partition that exists names this broker."""

@@ -2,7 +2,8 @@
 
 A topic may be deleted and created again, and an unclean election may cut a log, which then grows again.
 Leader epochs rise through all of it, since they are the cluster's: a record differs from every other by its
-partition, offset and leader epoch. No record is removed from a log that stays, so each offset has one.
+partition, offset and leader epoch. No record is removed from a log that stays, so each offset has one. A log
+that was cut may be again as it was, once a replica leads that was not there meanwhile.
 
 A reader *by itself* reads each partition from its first record on. Where a log was cut it goes back to the
 first record that it has not read, and in a new topic to the first. So what it has read, with what was read
@@ -15,8 +16,8 @@ have read the records from the first to some other one, and of the last one each
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 
 class Heard(NamedTuple):
@@ -32,13 +33,19 @@ class Heard(NamedTuple):
 Topics = Callable[[int, int], int]
 """Which of the topics that had the name has this leader epoch in this partition: they are numbered."""
 
+Cuts = Mapping[int, Collection[int]]
+"""The leader epochs of each partition that began with an election which may have cut its log."""
+NO_CUTS: Final[Cuts] = {}
 
-def by_itself(name: str, heard: Iterable[Heard], log: Sequence[Heard], topics: Topics) -> Iterator[str]:
+
+def by_itself(
+    name: str, heard: Iterable[Heard], log: Sequence[Heard], topics: Topics, cuts: Cuts = NO_CUTS
+) -> Iterator[str]:
     """What is wrong with the records of one reader, in their order. `log`: all records, in the end."""
     views: defaultdict[int, list[Heard]] = defaultdict(list)
     broken: set[int] = set()
     for each in heard:
-        if each.partition not in broken and (said := _step(views[each.partition], each, topics)):
+        if each.partition not in broken and (said := _step(views[each.partition], each, topics, cuts)):
             broken.add(each.partition)
             yield f"{name}, partition {each.partition}: {said}"
     logs = _by_partition(log)
@@ -49,14 +56,15 @@ def by_itself(name: str, heard: Iterable[Heard], log: Sequence[Heard], topics: T
             yield f"{name}, partition {partition}: {said}"
 
 
-def _step(view: list[Heard], heard: Heard, topics: Topics) -> str:
+def _step(view: list[Heard], heard: Heard, topics: Topics, cuts: Cuts) -> str:
     """Put a record into the beginning of a log. Returns what is wrong with it."""
     if heard.offset > len(view):
         last = "nothing" if not view else f"offset {view[-1].offset} (epoch {view[-1].epoch})"
         return f"offset {heard.offset} (epoch {heard.epoch}) came after {last}"
     if heard.offset < len(view):
         before = view[heard.offset]
-        if before.epoch >= heard.epoch:
+        cut_since = any(epoch > before.epoch for epoch in cuts.get(heard.partition, ()))
+        if before.epoch == heard.epoch or (before.epoch > heard.epoch and not cut_since):
             return f"offset {heard.offset} of epoch {heard.epoch} came after that of epoch {before.epoch}"
         del view[heard.offset :]
     if view and topics(heard.partition, view[-1].epoch) != topics(heard.partition, heard.epoch):

@@ -172,9 +172,9 @@ class UnsteadyTopic:
 
     def _unread(self) -> Iterator[str]:
         """Records of the log that a reader lacks, by the sentences of the judge."""
-        topics = self._topic_of
+        topics, cuts = self._topic_of, self._stage.isr_history.cuts(self.name)
         for name, heard in self._alone.items():
-            yield from judge.by_itself(name, heard, self._log_of(name), topics)
+            yield from judge.by_itself(name, heard, self._log_of(name), topics, cuts)
         for name, heard in self._groups.items():
             yield from judge.in_a_group(name, heard, self._log_of(name), topics)
 

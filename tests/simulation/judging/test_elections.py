@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
-from strandline.simulation.judging.elections import begins_lossy, transition
+from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from strandline.simulation.engine.zookeeper.isr_history import IsrWrite
+from strandline.simulation.judging.elections import transition
 from strandline.simulation.plan import Plan
 from strandline.simulation.run import run_quietly
 from strandline.simulation.stage import Stage
@@ -15,6 +16,10 @@ from strandline.vocabulary.metadata import IsrMember, PartitionState
 def state(leader: int, epoch: int, *isr: int, lossy_epoch: int = NO_EPOCH) -> PartitionState:
     members = tuple(IsrMember(BrokerId(broker), BrokerEpoch(broker)) for broker in isr)
     return PartitionState(BrokerId(leader), LeaderEpoch(epoch), members, lossy_epoch=LeaderEpoch(lossy_epoch))
+
+
+def begins_lossy(before: PartitionState, after: PartitionState) -> bool:
+    return IsrWrite(TopicPartition("t", 0), 7, before, after, ()).begins_lossy
 
 
 def test_an_unclean_election_is_one_from_its_first_write_only() -> None:

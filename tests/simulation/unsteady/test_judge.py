@@ -74,3 +74,11 @@ def test_one_place_with_two_values_is_found() -> None:
     other = [Heard(0, 0, 1, b"another value")]
     (found,) = of_two_kinds({"one": log(1, 1), "two": other}, [])
     assert found.startswith("two read b'another value' at offset 0 of partition 0 in epoch 1, and one has")
+
+
+def test_a_reader_may_follow_a_log_that_is_again_as_it_was_before_it_was_cut() -> None:
+    received = heard((0, 1), (1, 1), (1, 2), (1, 1), (2, 3))
+    log = heard((0, 1), (1, 1), (2, 3))
+    assert list(by_itself("reader", received, log, numbered, {0: [2, 3]})) == []
+    (found,) = by_itself("reader", received, log, numbered, {0: [2], 1: [3]})
+    assert "offset 1 of epoch 1 came after that of epoch 2" in found
