@@ -29,12 +29,11 @@ KINDS: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
     "operations": Operations.drawn,
     "cleaning": Cleaning.drawn,
 }
-UNSTEADY: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
-    "replacing": Replacing.drawn,
-    "cutting": Cutting.drawn,
-}
+UNSTEADY: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {"replacing": Replacing.drawn}
 UNSTEADY_RATE: Final = 1 / 6
-"""The part of all seeds whose last workload is one of these."""
+"""The part of all seeds whose last workload is one of these, or has a topic whose logs are cut."""
+CUT_RATE: Final = 1 / 2
+"""The part of these whose logs are cut."""
 WORKLOADS_MAX: Final = 2
 KAFKA_RATE: Final = 1 / 4
 """The part of all seeds whose last workload is one of Kafka clients."""
@@ -73,8 +72,13 @@ def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
     random = Random(f"{seed} unsteady")
     if random.random() < UNSTEADY_RATE:
         kind = random.choice(list(UNSTEADY))
-        drawn = (*drawn[: WORKLOADS_MAX - 1], UNSTEADY[kind](random, kind))
+        drawn = (*drawn[: WORKLOADS_MAX - 1], _or_cutting(seed, UNSTEADY[kind](random, kind)))
     return drawn
+
+
+def _or_cutting(seed: int, unsteady: AnyWorkload) -> AnyWorkload:
+    random = Random(f"{seed} cut logs")
+    return Cutting.drawn(random, "cutting") if random.random() < CUT_RATE else unsteady
 
 
 def _with_later_lots(seed: int, workload: AnyWorkload) -> AnyWorkload:
