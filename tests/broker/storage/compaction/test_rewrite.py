@@ -232,6 +232,23 @@ def test_a_tombstone_stays_for_the_retention_of_deletes_and_then_goes_by_itself(
     check_sound(log, files)
 
 
+def test_a_later_pass_leaves_a_tombstone_before_its_moment() -> None:
+    """KIP-534: new records begin a pass, and neither bring the moment forward nor put it off."""
+    log, files = compacted_log()
+    put(log, ("a", "1"))
+    put(log, ("a", None))
+    seal(log)
+    compact(log)
+    for later_ms in (1, 500, 999):
+        put(log, ("b", str(later_ms)))
+        seal(log)
+        assert compact(log, now_ms=NOW_MS + later_ms) == 1
+        assert (1, "a", None) in pairs(log)
+    assert compact(log, now_ms=NOW_MS + 1_000) == 1
+    assert pairs(log) == [(4, "b", "999")]
+    check_sound(log, files)
+
+
 def test_the_moment_is_in_the_batch_and_moves_no_timestamp() -> None:
     """KIP-534: it stands in the place of the base timestamp, and survives restarts and replication."""
     log, files = compacted_log()
