@@ -454,7 +454,9 @@ class Positions(Generic[BatchT]):
             return []
         if first < 0 or (later == 0 and own_end < end.end_offset):
             return self.unknown(state.name, Reset.EARLIEST)
+        known = [each for each in state.epochs[:later] if each[0] < first]
         self.seek_to(state.name, LogPosition(first, state.topic_id, end.epoch))
+        state.epochs = known or state.epochs
         state.committed = None
         return [Cut(state.name, first, position, end.epoch)]
 

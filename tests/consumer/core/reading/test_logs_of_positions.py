@@ -83,6 +83,22 @@ def test_an_epoch_that_ended_here_before_it_ends_there_is_read_on_where_it_ended
     assert asked(positions) == LogPosition(10, OLD, 3)
 
 
+def test_a_consumer_that_goes_back_knows_the_epochs_of_what_it_has_read_before() -> None:
+    """CORRECTNESS G19: the leader names an epoch of which nothing was read here, and the next answer may lead
+    further back."""
+    positions, state = reading(LogPosition(0, OLD))
+    positions.buffer(A, "0 to 4", 10, 5, epoch=2)
+    positions.buffer(A, "5 to 9", 10, 10, epoch=3)
+    positions.buffer(A, "10 to 12", 10, 13, epoch=5)
+    state.position = 13
+    plan = planned(positions)
+    assert positions.answered(plan.number, [Fetched(A, diverging=EpochEnd(4, 15))]) == [Cut(A, 10, 13, 4)]
+    plan = planned(positions)
+    assert [(wanted.offset, wanted.last_epoch) for wanted in plan.wanted] == [(10, 3)]
+    assert positions.answered(plan.number, [Fetched(A, diverging=EpochEnd(2, 7))]) == [Cut(A, 5, 10, 2)]
+    assert asked(positions) == LogPosition(5, OLD, 2)
+
+
 @pytest.mark.parametrize("ends", [20, 21, 900])
 def test_a_log_that_parted_from_a_commit_at_an_unknown_offset_is_read_from_its_start(ends: int) -> None:
     """CORRECTNESS G19: of the records before a commit only the epoch of the last is known."""
