@@ -111,6 +111,24 @@ def in_a_group(name: str, heard: Iterable[Heard], log: Sequence[Heard], topics: 
             )
 
 
+def gone_back(readers: Iterable[Iterable[Heard]], log: Iterable[Heard]) -> set[int]:
+    """The partitions whose logs are again what they were before they were cut: a record was read where one of
+    an earlier epoch stands. Who knows only the epoch of the last record may not find where such a log parts
+    (KIP-320 asks for no more)."""
+    epochs = {(each.partition, each.offset): each.epoch for each in log}
+    return {
+        each.partition
+        for heard in readers
+        for each in heard
+        if each.epoch > epochs.get((each.partition, each.offset), each.epoch)
+    }
+
+
+def without(partitions: Collection[int], records: Iterable[Heard]) -> list[Heard]:
+    """The records of the other partitions."""
+    return [each for each in records if each.partition not in partitions]
+
+
 def of_two_kinds(readers: Mapping[str, Iterable[Heard]], log: Iterable[Heard]) -> Iterator[str]:
     """Records that differ though their partition, offset and epoch are the same."""
     known = {each[:3]: (each.value, "the log") for each in log}

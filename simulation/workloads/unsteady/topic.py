@@ -173,10 +173,16 @@ class UnsteadyTopic:
     def _unread(self) -> Iterator[str]:
         """Records of the log that a reader lacks, by the sentences of the judge."""
         topics, cuts = self._topic_of, self._stage.isr_history.cuts(self.name)
-        for name, heard in self._alone.items():
-            yield from judge.by_itself(name, heard, self._log_of(name), topics, cuts)
+        back = judge.gone_back([*self._alone.values(), *self._groups.values()], self.log)
+        for reader in self._by_themselves:
+            name = reader.process.name
+            heard, log = self._alone[name], self._log_of(name)
+            if reader.kind == "kafka":
+                heard, log = judge.without(back, heard), judge.without(back, log)
+            yield from judge.by_itself(name, heard, log, topics, cuts)
         for name, heard in self._groups.items():
-            yield from judge.in_a_group(name, heard, self._log_of(name), topics)
+            log = judge.without(back, self._log_of(name))
+            yield from judge.in_a_group(name, judge.without(back, heard), log, topics)
 
     def _log_of(self, reader: str) -> list[Heard]:
         """A reader by assignment, and a Kafka client, knows only the partitions that the topic always has."""

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.simulation.workloads.unsteady.judge import Heard, by_itself, in_a_group, of_two_kinds
+from strandline.simulation.workloads.unsteady.judge import (
+    Heard,
+    by_itself,
+    gone_back,
+    in_a_group,
+    of_two_kinds,
+)
 
 
 def heard(*records: tuple[int, int]) -> list[Heard]:
@@ -82,3 +88,5 @@ def test_a_reader_may_follow_a_log_that_is_again_as_it_was_before_it_was_cut() -
     assert list(by_itself("reader", received, log, numbered, {0: [2, 3]})) == []
     (found,) = by_itself("reader", received, log, numbered, {0: [2], 1: [3]})
     assert "offset 1 of epoch 1 came after that of epoch 2" in found
+    assert gone_back([received], log) == {0}
+    assert gone_back([heard((0, 1), (1, 1), (5, 1))], log) == set()
