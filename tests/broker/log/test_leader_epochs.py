@@ -153,7 +153,7 @@ async def test_a_position_after_a_record_of_the_log_is_read(
 async def test_a_reader_that_does_not_name_the_topics_id_learns_it(
     seat: Seat, handlers: Handlers, asked: TopicId, told: TopicId
 ) -> None:
-    """One that names it is refused by another topic, so it need not be told again with each answer."""
+    """One that names it is refused by another topic, so no answer repeats it."""
     seat.commit(6)
     assert (await fetched(handlers, 0, -1, asked)).topic_id == told
 
