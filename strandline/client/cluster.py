@@ -48,6 +48,10 @@ REFRESHED_TOGETHER_MAX: Final = 100
 """Topics that one request asks for when all are refreshed: a broker reads all their partitions for it."""
 
 
+class NoneCanTell(BrokerNotAvailable):
+    """Brokers were reached, and each said that it does not know now: mostly, ZooKeeper stalls."""
+
+
 @dataclass(frozen=True, slots=True)
 class Leader:
     """The leader of a partition. `broker` is NO_BROKER while there is none."""
@@ -120,14 +124,22 @@ class Cluster:
 
     async def topic(self, name: str, *, partitions_min: int = 0) -> TopicMetadata:
         """A topic's metadata. It is requested if it is unknown, or known with fewer partitions than
-        `partitions_min`: the topic may have grown. Raises UnknownTopicOrPartition, BrokerNotAvailable.
+        `partitions_min`: the topic may have grown. While brokers cannot tell it is requested again, for
+        `request_timeout_ms`. Raises UnknownTopicOrPartition, BrokerNotAvailable.
         """
         known = self._topics.get(name)
         if known is not None and len(known.partitions) >= partitions_min:
             return known
         tries = Tries(self._settings, self._clock, TOPIC_WAIT_MS / 1000)
+        gives_up_at = self._clock.monotonic() + self.request_timeout_s
         while True:
-            answer = await self.refresh([name])
+            try:
+                answer = await self.refresh([name])
+            except NoneCanTell:
+                if self._clock.monotonic() >= gives_up_at:
+                    raise
+                await tries.pause()
+                continue
             known = self._topics.get(name)
             late = tries.over
             if known is not None and (late or len(known.partitions) >= partitions_min):
@@ -177,6 +189,7 @@ class Cluster:
     ) -> Response:
         """Call brokers one after the other until one answers. Raises BrokerNotAvailable with all errors."""
         reasons: list[str] = []
+        reached = False
         for address in self._candidates(prefer):
             try:
                 response = await self._transport.call(
@@ -185,11 +198,13 @@ class Cluster:
             except StrandlineError as error:  # another broker may be able to answer
                 if not error.retriable:
                     raise
+                reached |= not isinstance(error, BrokerNotAvailable)
                 reasons.append(self._explained(address, error))
                 continue
             self._answered_last = address
             return response
-        raise BrokerNotAvailable(f"no broker answered: {'; '.join(reasons)}")
+        none = NoneCanTell if reached else BrokerNotAvailable
+        raise none(f"no broker answered: {'; '.join(reasons)}")
 
     def _candidates(self, prefer: Iterable[int]) -> list[str]:
         """Addresses to try: preferred brokers, the one that answered last, known brokers, the bootstrap."""

@@ -21,6 +21,7 @@ from strandline.errors import (
     InconsistentClusterId,
     InvalidRequest,
     LeaderHint,
+    LeaderNotAvailable,
     NotLeaderOrFollower,
     SettingsError,
     UnknownTopicOrPartition,
@@ -107,6 +108,28 @@ async def test_callers_during_a_question_share_the_next_one() -> None:
         for _ in range(10):
             tasks.create_task(cluster.refresh(["t"]))
     assert len(network.asked) == 2
+
+
+@pytest.mark.parametrize("stalls_s", [5.0, 60.0])
+async def test_a_topic_is_asked_for_again_while_brokers_cannot_tell(stalls_s: float) -> None:
+    """ZooKeeper stalls, and a broker that began a moment ago does not know the topic: programs ended at their
+    start. They wait for `request_timeout_ms`, as Kafka clients do."""
+    network, clock = Network(), FastClock()
+
+    async def stalled(query: MetadataQuery) -> MetadataAnswer:
+        if clock.now < stalls_s:
+            raise LeaderNotAvailable("topic 't' cannot be read from ZooKeeper now")
+        return metadata((1, 5))
+
+    network.brokers[BROKER_1] = stalled
+    settings = ClientSettings(request_timeout_ms=10_000)
+    async with view(network, bootstrap=f"nowhere:1,{BROKER_1}", clock=clock, settings=settings) as cluster:
+        if stalls_s < 10:
+            assert (await cluster.topic("t")).name == "t"
+        else:
+            with pytest.raises(BrokerNotAvailable, match="cannot be read from ZooKeeper now"):
+                await cluster.topic("t")
+            assert 10 <= clock.now < 11
 
 
 async def test_a_topic_that_stays_unknown_is_missing() -> None:
