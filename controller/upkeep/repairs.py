@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import read_reassignment
 from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.controller.core.upkeep.queues import QueueEntry, waiting_keys
@@ -96,6 +97,9 @@ class Repairs:
         match mend:
             case DropReassignment(standing):
                 path = znodes.reassigned(standing.topic, standing.partition)
+                now = await read_reassignment(self._term.session, standing.topic, standing.partition)
+                if now is not None and now.value.topic_id != standing.topic_id:
+                    return  # of a topic that has the name since then, and versions that begin again
                 if await self._remove([Delete(path, standing.version)]):
                     await self._remove([Delete(znodes.reassigned_topic(standing.topic))])
                     logger.warning(

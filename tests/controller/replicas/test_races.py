@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -18,6 +18,7 @@ from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.term.surveying import read_survey
 from strandline.controller.term.term import Term
 from strandline.controller.topics.topics import Topics
+from strandline.controller.upkeep.repairs import Repairs
 from strandline.errors import InvalidRequest
 from strandline.ids import BrokerId, TopicId, TopicPartition
 from strandline.ports import Coordination
@@ -37,6 +38,7 @@ from tests.controller.support.znodes_seen import (
     register,
     topic_node,
 )
+from tests.waiting import eventually
 
 NAME = TopicPartition("t", 0)
 BEFORE, AFTER = (BrokerId(1), BrokerId(2)), (BrokerId(3), BrokerId(2))
@@ -71,9 +73,9 @@ class Acting:
 
 
 @asynccontextmanager
-async def acting(zookeeper: str, open_session: SessionFactory) -> AsyncIterator[Acting]:
+async def acting(zookeeper: str, open_session: SessionFactory, **settings: int) -> AsyncIterator[Acting]:
     session = await open_session()
-    async with term_alone(zookeeper, session, [1, 2, 3], BEFORE) as (term, between):
+    async with term_alone(zookeeper, session, [1, 2, 3], BEFORE, **settings) as (term, between):
         node = await topic_node(session, "t")
         assert node is not None
         reassignments = Reassignments(term)
@@ -192,3 +194,28 @@ async def test_a_deadline_of_a_topic_that_is_gone_marks_no_move_of_the_next_one(
         node, standing = await topic_node(on.session, "t"), await reassignment(on.session, *NAME)
         assert node is not None and standing is not None
         assert standing.topic_id == node.topic_id != on.topic_id
+
+
+async def test_a_move_of_the_present_topic_is_not_taken_for_that_of_one_that_is_gone(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """It begins after the survey that shows a leftover in its place."""
+    async with acting(zookeeper, open_session, mend_after_ms=50) as on:
+        await on.move()
+        there = await on.session.get(znodes.reassigned(*NAME))
+        gone = znodes.reassigned("gone", 0)
+        await on.session.ensure_path(gone)
+        await on.session.set(gone, there.data)
+        now, repairs = await on.survey(), Repairs(on.term)
+        before = [
+            replace(each, topic_id=TopicId("before")) if each.topic == "t" else each
+            for each in now.reassignments
+        ]
+        survey = replace(now, reassignments=before)
+
+        async def dropped() -> bool:
+            await repairs.step(survey, {})
+            return await on.session.exists(gone) is None
+
+        await eventually(dropped)
+        assert await reassignment(on.session, *NAME) is not None
