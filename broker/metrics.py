@@ -183,6 +183,10 @@ GROUPS_IN: Final = {
     for state in GroupState
 }
 """A group is Dead if one of its turns failed, which needs investigation."""
+GROUPS_LOADING: Final = gauge(
+    "strandline_group_partitions_loading",
+    "Partitions of `__consumer_offsets` that are led here and whose groups are not read yet: members wait.",
+)
 
 METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
@@ -193,7 +197,7 @@ METRICS: Final = (
     *REQUEST_METRICS, MALFORMED, TOO_MANY, CONNECTIONS, *KAFKA_METRICS,
     *SESSION_METRICS, LEASE_S, *TLS_METRICS, *AUDIT_METRICS,
     *EVENT_METRICS,
-    GROUPS, *GROUPS_IN.values(), *GROUP_METRICS,
+    GROUPS, *GROUPS_IN.values(), GROUPS_LOADING, *GROUP_METRICS,
 )  # fmt: skip
 
 
@@ -313,6 +317,7 @@ class BrokerMetrics:
     def _read_groups(self) -> Iterator[Sample]:
         found = self._groups.count()
         yield GROUPS.is_now(found.total())
+        yield GROUPS_LOADING.is_now(self._groups.loading)
         for state, metric in GROUPS_IN.items():
             yield metric.is_now(found[state])
 

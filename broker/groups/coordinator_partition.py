@@ -42,6 +42,8 @@ logger = structlog.get_logger(__name__)
 
 LOAD_BYTES_AT_ONCE: Final = 64 * KIB
 LOAD_RECORDS_AT_ONCE: Final = 500
+LOADING_NOTICE_S: Final = 3.0
+LOADING_NOTICE_AGAIN_S: Final = 60.0
 """After this many records other work of the broker has its turn."""
 UNREADABLE_LOGGED_MAX: Final = 20
 """Log lines about unreadable records in one load; the line at its end has their number."""
@@ -269,12 +271,26 @@ class CoordinatorPartition:
         )
 
     async def _wait_for_watermark(self) -> None:
-        replica = self.leadership.replica
+        """Clients hear meanwhile that the coordinator is loading: they wait, too."""
+        replica, core, began = self.leadership.replica, self.leadership.core, self._clock.monotonic()
+        notice_s = LOADING_NOTICE_S
         replica.listen(self._wake.set)
         try:
-            while not self.ended() and not self.leadership.core.knows_watermark:
+            while not self.ended() and not core.knows_watermark:
                 self._wake.clear()
-                await self._wake.wait()
+                left_s = notice_s - (self._clock.monotonic() - began)
+                try:
+                    async with asyncio.timeout(max(0.0, left_s)):
+                        await self._wake.wait()
+                except TimeoutError:
+                    notice_s += LOADING_NOTICE_AGAIN_S
+                    logger.warning(
+                        "groups wait for in-sync replicas before they are read",
+                        partition=self.number,
+                        seconds=round(self._clock.monotonic() - began),
+                        isr=sorted(core.isr.maximal()),
+                        min_insync=core.min_insync,
+                    )
         finally:
             replica.unlisten(self._wake.set)
 

@@ -64,6 +64,11 @@ class Groups:
         """Groups coordinated here, by state."""
         return Counter(state for partition in self._coordinators for state in partition.states())
 
+    @property
+    def loading(self) -> int:
+        """Partitions of which this broker has to read the groups yet, or cannot read them."""
+        return sum(not partition.active for partition in self._coordinators)
+
     def committed(self) -> Iterator[GroupOffsets]:
         """What each group that is coordinated here has committed."""
         return chain.from_iterable(partition.committed() for partition in self._coordinators)

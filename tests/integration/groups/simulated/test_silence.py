@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from strandline.client.waits import WAITS_LOGGER
 from strandline.host import Host
@@ -14,6 +16,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.strandline(seed=1)
 SESSION_MS = 30_000
+WAIT = "groups wait for in-sync replicas before they are read"
 
 
 @on_virtual_time
@@ -46,3 +49,34 @@ async def test_a_join_that_a_vanished_member_holds_up_is_logged(
     assert said == [
         "group watch: JoinGroup is not answered, as other members have not come yet, for 5 s by now"
     ]
+
+
+def test_a_coordinator_that_cannot_read_its_groups_says_so() -> None:
+    """The other replicas died at once, and it has records of which it cannot know if they are committed: that
+    takes min.insync.replicas. Members hear that it loads."""
+
+    def of(lines: list[Any], event: str) -> list[Any]:
+        return [line for line in lines if line["event"] == event]
+
+    with capture_logs() as lines, SimulatedCluster(seed=1) as cluster:
+
+        async def alone() -> None:
+            await cluster.create_topic("tides")
+            async with cluster.consumer(group_id="watch") as consumer:
+                consumer.subscribe(["tides"])
+                await eventually(consumer.assignment, deadline_s=60, what="the group is there")
+            lines.clear()
+            for broker in (1, 2):
+                cluster.kill(broker)
+
+            def is_elected() -> bool:
+                return any(
+                    line["partition"].startswith("__consumer_offsets") for line in of(lines, "elected")
+                )
+
+            await cluster.run_until(is_elected, timeout_s=60)
+            await cluster.run_until(lambda: bool(of(lines, WAIT)), timeout_s=60)
+
+        cluster.run(alone())
+    first = of(lines, WAIT)[0]
+    assert (first["seconds"], first["isr"], first["min_insync"]) == (3, [3], 2)
