@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from strandline.simulation.workloads.cleaning import Cleaning
+from strandline.simulation.workloads.counting.forgetting import Forgetting
 from strandline.simulation.workloads.groups import RELEASED, Groups
 from strandline.simulation.workloads.kafka import Kafka
 from strandline.simulation.workloads.operations import Operations
@@ -18,7 +19,7 @@ from strandline.simulation.workloads.unsteady.replacing import Replacing
 from strandline.simulation.workloads.writing import Writing
 
 AnyWorkload = Annotated[
-    Writing | Groups | Counting | Operations | Cleaning | Kafka | Replacing | Cutting,
+    Writing | Groups | Counting | Operations | Cleaning | Kafka | Replacing | Cutting | Forgetting,
     Field(discriminator="kind"),
 ]
 
@@ -56,6 +57,8 @@ BUSY_RATE: Final = 1 / 6
 BUSY_PAUSE_S: Final = 0.02
 
 
+FORGETTING_RATE: Final = 1 / 4
+"""The part of all applications that count nothing, and delete keys instead."""
 BALANCES_RATE: Final = 1 / 4
 """The part of all operators that balance brokers."""
 
@@ -83,6 +86,9 @@ def _or_cutting(seed: int, unsteady: AnyWorkload) -> AnyWorkload:
 
 def _with_later_lots(seed: int, workload: AnyWorkload) -> AnyWorkload:
     """What came later has lots of its own, too."""
+    if isinstance(workload, Counting):
+        random = Random(f"{seed} deletions")
+        return Forgetting.drawn(random, "forgetting") if random.random() < FORGETTING_RATE else workload
     if isinstance(workload, Operations):
         balances = Random(f"{seed} balances").random() < BALANCES_RATE
         return workload.balancing() if balances else workload

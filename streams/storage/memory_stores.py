@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from strandline.ids import NO_EPOCH
@@ -22,7 +22,8 @@ class MemoryStore:
         self.is_open = True
         self.lives = 0
         """Counts opens, closes and clears: ranges of an earlier life are over."""
-        self._rows: dict[bytes, bytes] = {}
+        self.rows: dict[bytes, bytes] = {}
+        """All that it has."""
         self.kept = NOTHING
 
     @property
@@ -32,12 +33,12 @@ class MemoryStore:
     def get(self, key: bytes) -> bytes | None:
         if not self.is_open:
             raise StoreClosed("the store is closed")
-        return self._rows.get(key)
+        return self.rows.get(key)
 
     def range(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         if not self.is_open:
             raise StoreClosed("the store is closed")
-        rows = sorted(self._rows.items())
+        rows = sorted(self.rows.items())
         last = len(rows) if end is None else bisect_left(rows, (end, b""))
         return self._living(rows[bisect_left(rows, (start, b"")) : last], self.lives)
 
@@ -57,16 +58,16 @@ class MemoryStore:
         assert self.is_open and checkpoint >= self.checkpoint
         for key, value in changes:
             if value is None:
-                self._rows.pop(key, None)
+                self.rows.pop(key, None)
             else:
-                self._rows[key] = value
+                self.rows[key] = value
         self.kept = self.kept.moved(checkpoint, leader_epoch, as_of_ms)
 
     def positions(self) -> Positions:
         return Positions.read(self.get)
 
     def clear(self) -> None:
-        self._rows = {}
+        self.rows = {}
         self.kept = NOTHING
         self.lives += 1
 
@@ -89,6 +90,11 @@ class MemoryStores:
             store = self._stores[task] = MemoryStore(identity)
         store.is_open = True
         return store
+
+    def rows(self, task: TaskId) -> Mapping[bytes, bytes]:
+        """All that a task's store has, for a judge; nothing if there is no store."""
+        store = self._stores.get(task)
+        return {} if store is None else store.rows
 
     def kept(self) -> list[TaskId]:
         return sorted(self._stores)

@@ -64,6 +64,15 @@ STREAMS: Final = (
         seed=26,
     ),
     Mutation(
+        "a store is restored though its changelog has forgotten what it lacks",
+        "S12",
+        "streams/core/checkpoint.py",
+        "    if age_ms <= tombstones_ms * TOMBSTONES_SHARE:\n",
+        "    if age_ms >= 0:\n",
+        workloads=("forgetting",),
+        seed=44,
+    ),
+    Mutation(
         "a task commits before its outputs are acknowledged",
         "S9",
         _ACTIVE,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from strandline.client.retry import retry
 from strandline.config.streams import StreamsSettings
 from strandline.errors import BrokerNotAvailable, MessageTooLarge, Outcome, StrandlineError, UnexpectedOffset
-from strandline.ids import TopicPartition
+from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.ports import Clock
 from strandline.producer.producer import Producer
 from strandline.streams.core.checkpoint import Checkpoint
@@ -52,9 +52,10 @@ class ChangelogWriter:
                 retriable=lambda error: isinstance(error, BrokerNotAvailable),
                 limit_s=self._settings.delivery_timeout_ms / 1000,
             )
-            # As far as it is known now: the batch is appended in this epoch, or in a later one.
             leader_epoch = self._producer.leader_epoch(self._name)
             metadata = await sent
+            if self._producer.leader_epoch(self._name) != leader_epoch:
+                leader_epoch = NO_EPOCH  # either may have appended it
         except MessageTooLarge as error:
             raise MessageTooLarge(
                 f"{len(changes)} changes of state do not fit one message of {self._name}: {error.message}; "
