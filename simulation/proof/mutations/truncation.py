@@ -39,7 +39,7 @@ TRUNCATION: Final = (
         _EPOCHS,
         "        return EpochEnd(floor, entries[above].start_offset)\n",
         "        return EpochEnd(floor, log_end_offset)\n",
-        seed=1,
+        seed=2,
     ),
     Mutation(
         "a leader answers for an epoch that it does not know",
