@@ -64,7 +64,7 @@ TRUNCATION: Final = (
         _LEADER_END,
         "(epoch, end) if epoch != request.last_fetched_epoch or end < request.fetch_offset else None",
         "None",
-        seed=1,
+        seed=2,
     ),
     Mutation(
         "a truncation leaves the producers as they were",
