@@ -12,6 +12,7 @@ from strandline.config.streams import StreamsSettings
 from strandline.errors import (
     InvalidPartitions,
     InvalidReplicationFactor,
+    OutcomeUnknown,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
@@ -121,11 +122,21 @@ class InternalTopics:
     async def _create(self, topic: str, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
         """Waits for brokers if there are fewer than the user's topics have replicas: those brokers come back.
         Does not wait for as many as the settings ask for: there may never be."""
-        derived = self._settings.replication_factor is None
-        await self._with_brokers(
-            lambda: self._admin.create_topic(topic, partitions, replicas, config),
-            topic,
-            limit_s=self._settings.delivery_timeout_ms / 1000 if derived else 0.0,
+        derived, limit_s = (
+            self._settings.replication_factor is None,
+            self._settings.delivery_timeout_ms / 1000,
+        )
+        await retry(
+            lambda: self._with_brokers(
+                lambda: self._admin.create_topic(topic, partitions, replicas, config),
+                topic,
+                limit_s=limit_s if derived else 0.0,
+            ),
+            f"it is not known if {topic} was created",
+            settings=self._settings,
+            clock=self._clock,
+            limit_s=limit_s,
+            retriable=lambda error: isinstance(error, OutcomeUnknown),
         )
 
     async def _with_brokers(

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from strandline.client.retry import retry
 from strandline.config.streams import StreamsSettings
-from strandline.errors import BrokerNotAvailable, MessageTooLarge, Outcome, StrandlineError, UnexpectedOffset
+from strandline.errors import (
+    BrokerNotAvailable,
+    MessageTooLarge,
+    Outcome,
+    OutOfOrderSequence,
+    StrandlineError,
+    UnexpectedOffset,
+)
 from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.ports import Clock
 from strandline.producer.producer import Producer
@@ -38,7 +45,8 @@ class ChangelogWriter:
 
     async def append(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Append all changes as one batch; None is a deletion. Raises the errors of a send, and
-        UnexpectedOffset also if the outcome is unknown: in both cases the task must read the log again."""
+        UnexpectedOffset also if the outcome is unknown, and if a leader misses earlier batches, as one does
+        that was replaced and does not know it: in all cases the task must read the log again."""
         now_ms = self._clock.wall_ms()
         records = [(key, value, (), now_ms) for key, value in changes]
         try:
@@ -63,10 +71,9 @@ class ChangelogWriter:
                 limit=error.limit,
             ) from error
         except StrandlineError as error:
-            if error.outcome is Outcome.UNKNOWN:
+            if error.outcome is Outcome.UNKNOWN or isinstance(error, OutOfOrderSequence):
                 raise UnexpectedOffset(
-                    f"it is not known if {self._name} has the batch for offset {self.checkpoint.offset}: "
-                    f"{error.message}"
+                    f"it is not known what {self._name} has at {self.checkpoint.offset}: {error.message}"
                 ) from error
             raise
         self.checkpoint = Checkpoint(metadata.base_offset + len(records), leader_epoch, now_ms)
