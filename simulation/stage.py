@@ -41,6 +41,7 @@ class Stage:
         self.awaited = "the cluster does not answer"
         """After the faults: what the run waits for now."""
         self.isr_history = IsrHistory(cluster.world.zookeeper, cluster.isr_trail_events_max)
+        self.faults_begun = 0
         self.unclean_topics: set[str] = set()
         """Topics that allow unclean elections: their logs may lose their ends with no disk at fault."""
         self.on_acknowledged: list[Callable[[Acknowledged], None]] = []

@@ -29,8 +29,8 @@ class Trace:
         self._hashed = 0
         self.lines: list[str] = []
         """Each event, if they are kept."""
-        self.on_event: Callable[[], object] | None = None
-        """Called at each event. It may look at the world, and must not change anything."""
+        self.on_event: list[Callable[[], object]] = []
+        """Called at each event. They may look at the world, and must not change anything."""
 
     @property
     def events(self) -> int:
@@ -45,8 +45,8 @@ class Trace:
             self._hash_all()
         if self._keep:
             self.lines.append(f"{at_ns} {what} {len(data)} {data[:200].hex()}")
-        if self.on_event is not None:
-            self.on_event()
+        for look in self.on_event:
+            look()
 
     def _hash_all(self) -> None:
         events, self._unhashed = self._unhashed, []

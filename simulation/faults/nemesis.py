@@ -60,6 +60,7 @@ class Nemesis:
         fault = self._faults[number]
         await asyncio.sleep(fault.at_s)
         self._began_s[number] = self._scene.stage.now_s
+        self._scene.stage.faults_begun += 1
         await KINDS[fault.kind](replace(self._scene, fault=number), Random(fault.lot), fault.lasts_s)
         self._ended_s[number] = self._scene.stage.now_s
 

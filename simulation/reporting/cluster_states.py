@@ -40,7 +40,7 @@ class ClusterStates:
     def watch(self, stage: Stage) -> None:
         """Begin to look."""
         self._stage = stage
-        stage.world.trace.on_event = self._look
+        stage.world.trace.on_event.append(self._look)
 
     @property
     def names(self) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 from typing import Annotated, Any, Final, Literal, get_args
@@ -17,7 +18,7 @@ from strandline.auditing.history import Handled
 from strandline.auditing.member_ownership import MemberHistory
 from strandline.auditing.ownership import GroupEvent
 from strandline.client.admin.admin import Admin
-from strandline.errors import StrandlineError
+from strandline.errors import FencedInstanceId, StrandlineError
 from strandline.host import Host
 from strandline.ids import OFFSETS_TOPIC, TopicPartition
 from strandline.simulation.cluster import KAFKA_PORT
@@ -129,7 +130,13 @@ class _Group(Workload):
         self._over = asyncio.Event()
         """The group has nothing left to do."""
         self._lives = Lives(
-            stage, f"{plan.name} members", len(plan.members), plan.change_s, self._start, doubles=True
+            stage,
+            f"{plan.name} members",
+            len(plan.members),
+            plan.change_s,
+            self._start,
+            doubles=True,
+            holds=lambda life: map(str, life.owned),
         )
         self._committed: list[Committed] = []
         self._wrong: list[str] = []
@@ -255,6 +262,7 @@ class _Group(Workload):
         ]
         lines = self._topic.problems() + [each.sentence for each in found] + self._lives.defects
         lines += dict.fromkeys(self._wrong)
+        lines += self._stopped()
         for place, offsets in log.items():
             if missing := sorted(set(offsets) - handled[place]):
                 lines.append(
@@ -262,10 +270,19 @@ class _Group(Workload):
                 )
         return [Problem(self._plan.kind, line) for line in lines]
 
+    def _stopped(self) -> Iterator[str]:
+        """Only the next life of a static member ends one, and partitions stop for a reason."""
+        for life, error in self._lives.errors():
+            if not (life.static and isinstance(error, FencedInstanceId)):
+                yield f"{life.process.name} has ended for no reason: {error!r}"
+        if said := self._lives.stops.too_many(self._lives.changes + self._stage.faults_begun):
+            yield said
+
     def counts(self) -> dict[str, int]:
         return {
             "records": len(self._topic.log),
             "handled": sum(isinstance(e, Handled) for h in self._topic.histories for e in h.events),
             "lives": len(self._lives.ended),
             "changes of owners": sum(len(life.changes) for life, _ in self._lives.ended),
+            **self._lives.counts("partitions"),
         }

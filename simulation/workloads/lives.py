@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from random import Random
 from typing import Final, Generic, Protocol, TypeVar
 
 from strandline.errors import StrandlineError
 from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.simulation.judging.stops import Stops
 from strandline.simulation.stage import Stage
 
 AWAY_S: Final = 3.0
@@ -18,6 +19,9 @@ TAKEN_OVER_S: Final = 5.0
 """After this time without a word of a client, others have its work."""
 AGAIN_S: Final = 0.5
 """After the faults: between the end of a client and its next life."""
+
+LOOK_S: Final = 0.05
+"""Between two looks at what each life holds, at least."""
 
 
 class Life(Protocol):
@@ -40,6 +44,7 @@ class Lives(Generic[LifeT]):
 
     An error of strandline ends a life, as it ends an application. Any other is a defect.
 
+    `holds` says what a life has now, which no other has: its stops are counted.
     `doubles`: the next life of a client may begin while the last one is only paused, as if it were dead.
     `moment` waits, with these lots, for a moment at which a death does most harm; half of the killed clients
     die then. In half of all runs half of the paused clients are paused then, until others have taken their
@@ -55,6 +60,7 @@ class Lives(Generic[LifeT]):
         start: Callable[[int, int], LifeT],
         *,
         doubles: bool = False,
+        holds: Callable[[LifeT], Iterable[str]] | None = None,
         moment: Callable[[Random], Awaitable[None]] | None = None,
     ) -> None:
         self._stage = stage
@@ -62,6 +68,7 @@ class Lives(Generic[LifeT]):
         self._change_s = change_s
         self._start = start
         self._moment = moment
+        self._holds = holds
         self._over = False
         self.present: list[LifeT | None] = [None for _ in range(count)]
         """The life of each client that runs now."""
@@ -73,6 +80,10 @@ class Lives(Generic[LifeT]):
         self.ended: list[tuple[LifeT, int]] = []
         """The lives that are over, and when they ended, in milliseconds."""
         self.defects: list[str] = []
+        self.stops = Stops()
+        self.changes = 0
+        """How often a life began, ended, or was paused."""
+        self._next_look_s = 0.0
 
     @property
     def running(self) -> list[LifeT]:
@@ -80,6 +91,8 @@ class Lives(Generic[LifeT]):
 
     async def run(self) -> None:
         """Returns after `end`."""
+        if self._holds is not None:
+            self._stage.world.trace.on_event.append(self._look)
         async with asyncio.TaskGroup() as tasks:
             for number in range(len(self.present)):
                 tasks.create_task(self._keep(number))
@@ -97,11 +110,43 @@ class Lives(Generic[LifeT]):
             life.leave.set()
             await life.process.ended
 
+    def errors(self) -> list[tuple[LifeT, StrandlineError]]:
+        """The lives that ended with an error of strandline."""
+        return [
+            (life, life.process.defect)
+            for life, _ in self.ended
+            if isinstance(life.process.defect, StrandlineError)
+        ]
+
+    def counts(self, what: str) -> dict[str, int]:
+        """For the report of a run; `what` can stop."""
+        found = {
+            f"stops of {what}": len(self.stops.over),
+            f"moves of {what}": self.stops.moves,
+            f"ms of the longest stop of {what}": round(self.stops.longest_s * 1000),
+        }
+        for _, error in self.errors():
+            name = f"ended by {type(error).__name__}"
+            found[name] = found.get(name, 0) + 1
+        return found
+
+    def _look(self) -> None:
+        now_s = self._stage.now_s
+        if self._holds is None or self._over or now_s < self._next_look_s:
+            return
+        self._next_look_s = now_s + LOOK_S
+        owners: dict[str, str] = {}
+        for life in self.running:
+            if life.process.life.alive and not life.process.life.paused:
+                owners |= dict.fromkeys(self._holds(life), life.process.name)
+        self.stops.see(now_s, owners)
+
     async def _keep(self, number: int) -> None:
         random = self._stage.random(f"{self._name} {number}")
         lives = 0
         while not self._over:
             lives += 1
+            self.changes += 1
             gone = self._gone[number] = asyncio.Event()
             life = self.present[number] = self._start(number, lives)
             life.process.ended.add_done_callback(partial(self._has_ended, life, gone))
@@ -112,6 +157,7 @@ class Lives(Generic[LifeT]):
 
     def _has_ended(self, life: LifeT, gone: asyncio.Event, _: asyncio.Future[None]) -> None:
         gone.set()
+        self.changes += 1
         if life in self.doubles:
             self.doubles.remove(life)
         self.ended.append((life, int(self._stage.now_s * 1000)))
@@ -139,6 +185,7 @@ class Lives(Generic[LifeT]):
                 life.leave.set()
             else:
                 life.process.pause()
+                self.changes += 1
                 if how == "double":
                     self.doubles.append(life)
                     self._gone[number].set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -22,6 +23,7 @@ from strandline.simulation.workloads.counting.topology import COMPONENTS, counti
 from strandline.simulation.workloads.lives import Lives
 from strandline.simulation.workloads.topic import ClosedTopic, has_read
 from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
+from strandline.streams.runtime.tasks.active import ProcessingFailed
 from strandline.streams.storage.memory_stores import MemoryDisk
 from strandline.streams.streams import Streams
 
@@ -92,6 +94,11 @@ class _Member:
         self.leave = asyncio.Event()
         self._app = app
 
+    @property
+    def runs(self) -> list[str]:
+        """The tasks that it runs now."""
+        return [str(each.task) for each in self._app.tasks() if each.role == "running"]
+
     async def run(self) -> None:
         """Raises StrandlineError if it cannot go on."""
         async with self._app as app:
@@ -117,7 +124,13 @@ class _Application(Workload):
         self._admin = stage.client(f"{plan.name} admin")
         self._disks = [MemoryDisk() for _ in range(plan.members)]
         self._lives = Lives(
-            stage, f"{plan.name} members", plan.members, plan.change_s, self._start, moment=self._busy
+            stage,
+            f"{plan.name} members",
+            plan.members,
+            plan.change_s,
+            self._start,
+            moment=self._busy,
+            holds=lambda member: member.runs,
         )
         self._ends = LogEnds(stage.cluster)
         self._reading = Reading(self._names)
@@ -211,11 +224,24 @@ class _Application(Workload):
                     return
 
     def problems(self) -> list[Problem]:
-        lines = [*self._lines.problems(), *self._reading.faults(), *self._lives.defects]
+        lines = [*self._lines.problems(), *self._reading.faults(), *self._lives.defects, *self._stopped()]
         return [Problem(self._plan.kind, line) for line in lines]
 
+    def _stopped(self) -> Iterator[str]:
+        """No input is made anew, and only an election with a loss cuts one; tasks stop for a reason."""
+        cut = bool(self._stage.isr_history.losses())
+        for member, error in self._lives.errors():
+            if not (cut and isinstance(error, ProcessingFailed)):
+                yield f"{member.process.name} has ended for no reason: {error!r}"
+        if said := self._lives.stops.too_many(self._lives.changes + self._stage.faults_begun):
+            yield said
+
     def counts(self) -> dict[str, int]:
-        return {"records": len(self._lines.log), "lives": len(self._lives.ended)}
+        return {
+            "records": len(self._lines.log),
+            "lives": len(self._lives.ended),
+            **self._lives.counts("tasks"),
+        }
 
 
 def _line(random: Random, unique: bytes) -> tuple[bytes, bytes]:
