@@ -9,6 +9,7 @@ from strandline.simulation.proof.mutations.elections import ELECTIONS
 from strandline.simulation.proof.mutations.groups import GROUPS
 from strandline.simulation.proof.mutations.in_sync import IN_SYNC
 from strandline.simulation.proof.mutations.kafka import KAFKA
+from strandline.simulation.proof.mutations.positions import POSITIONS
 from strandline.simulation.proof.mutations.requests import REQUESTS
 from strandline.simulation.proof.mutations.sessions import SESSIONS
 from strandline.simulation.proof.mutations.streams import STREAMS
@@ -23,6 +24,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *SESSIONS,
     *REQUESTS,
     *GROUPS,
+    *POSITIONS,
     *STREAMS,
     *KAFKA,
 )

@@ -46,6 +46,15 @@ STREAMS: Final = (
         workloads=_STREAMS,
     ),
     Mutation(
+        "a leader that was replaced, and does not know it, ends an application",
+        "S8",
+        "streams/runtime/tasks/changelog_writer.py",
+        "error.outcome is Outcome.UNKNOWN or isinstance(error, OutOfOrderSequence)",
+        "error.outcome is Outcome.UNKNOWN",
+        workloads=_STREAMS,
+        seed=44,
+    ),
+    Mutation(
         "an output that was written twice is counted twice",
         "S9",
         _ACTIVE,
