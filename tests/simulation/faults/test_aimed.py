@@ -38,7 +38,7 @@ def test_a_sequence_reaches_its_moment_and_the_cluster_is_sound(kind: str) -> No
 
 
 def test_some_seeds_have_such_sequences_and_only_operators_meet_those_of_controllers() -> None:
-    plans = [Plan.drawn(seed, 12.0) for seed in range(150)]
+    plans = [Plan.drawn(seed, 12.0) for seed in range(300)]
 
     def having(kinds: tuple[str, ...]) -> list[Plan]:
         return [plan for plan in plans if any(fault.kind in kinds for fault in plan.faults)]
