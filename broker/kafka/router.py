@@ -28,6 +28,18 @@ from strandline.tasks import Slices
 _LAST: Final = 3
 _FLEXIBLE_SINCE: Final = 3
 
+_CLASSIC: Final = ": groups follow the classic protocol, so leave group.protocol=consumer out (KIP-848)"
+_NO_SHARES: Final = ": there are no share groups (KIP-932), so use a consumer"
+UNSERVED: Final = {
+    68: (" (ConsumerGroupHeartbeat)", _CLASSIC),
+    69: (" (ConsumerGroupDescribe)", _CLASSIC),
+    76: (" (ShareGroupHeartbeat)", _NO_SHARES),
+    77: (" (ShareGroupDescribe)", _NO_SHARES),
+    78: (" (ShareFetch)", _NO_SHARES),
+    79: (" (ShareAcknowledge)", _NO_SHARES),
+}
+"""APIs that clients may ask for though they are not named to them, with what the log says about them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -105,7 +117,8 @@ class Router:
             return self._introduction(reader, header)
         api = self._apis.get(header.api)
         if api is None:
-            raise MalformedRequest(f"API {header.api} is not served")
+            name, why = UNSERVED.get(header.api, ("", ""))
+            raise MalformedRequest(f"API {header.api}{name} is not served{why}")
         wire, version = api.wire, header.version
         if not wire.first <= version <= wire.last:
             raise MalformedRequest(

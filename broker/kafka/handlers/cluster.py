@@ -19,6 +19,7 @@ from strandline.broker.kafka.wire.admin.cluster import (
 )
 from strandline.broker.kafka.wire.coordinator import (
     GROUP,
+    TRANSACTION,
     FindCoordinatorAnswer,
     FindCoordinatorRequest,
     FoundCoordinator,
@@ -201,8 +202,13 @@ class ClusterApi:
     async def find_coordinator(self, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorAnswer:
         keys = list(dict.fromkeys(request.keys))
         if request.kind != GROUP:
-            code = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            return FindCoordinatorAnswer(tuple(FoundCoordinator(key, code, NO_TRANSACTIONS) for key in keys))
+            code, why = (
+                int(ErrorCode.INVALID_REQUEST),
+                f"keys of type {request.kind} have no coordinator here",
+            )
+            if request.kind == TRANSACTION:
+                code, why = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), NO_TRANSACTIONS
+            return FindCoordinatorAnswer(tuple(FoundCoordinator(key, code, why) for key in keys))
         led_by = await self._find_groups(keys, call.caller)
         found = [self._coordinator(key, led, call) for key, led in zip(keys, led_by, strict=True)]
         return FindCoordinatorAnswer(tuple(found))

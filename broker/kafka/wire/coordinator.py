@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from strandline.broker.kafka.wire.fields import Reader, Writer
 
 GROUP: Final = 0
+TRANSACTION: Final = 1
 
 
 class FindCoordinatorRequest(NamedTuple):

@@ -14,7 +14,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.cluster import ClusterApi
 from strandline.broker.kafka.wire.admin.cluster import CONTROLLERS, DescribeClusterRequest
-from strandline.broker.kafka.wire.coordinator import GROUP, FindCoordinatorRequest
+from strandline.broker.kafka.wire.coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicWanted
 from strandline.broker.kafka.wire.producer_id import InitProducerIdRequest
@@ -281,3 +281,10 @@ async def test_others_have_their_turns_while_thousands_of_topics_are_described()
     for asked in (ALL, MetadataRequest(tuple(TopicWanted(each.name) for each in topics))):
         turns, found = await turns_during(api.metadata(asked, call()))
         assert len(found.topics) == len(topics) and turns >= 2 * len(topics)
+
+
+@pytest.mark.parametrize(("kind", "error"), [(TRANSACTION, 53), (2, 42), (-1, 42)])
+async def test_only_groups_have_coordinators(kind: int, error: int) -> None:
+    """Share groups (2) have none, as with a Kafka broker that does not serve them."""
+    (found,) = (await Known(CLUSTER).api.find_coordinator(FindCoordinatorRequest(("k",), kind), call())).found
+    assert (found.error, found.broker) == (error, -1) and found.message

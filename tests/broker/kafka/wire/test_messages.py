@@ -119,6 +119,15 @@ def test_a_version_that_is_not_served_is_malformed(wire: ApiWire[Any, Any]) -> N
             ROUTER.read(header + bytes(100))
 
 
+@pytest.mark.parametrize(
+    ("key", "what"), [(68, "ConsumerGroupHeartbeat.*group.protocol=consumer"), (76, "ShareGroupHeartbeat")]
+)
+def test_an_api_that_clients_may_ask_for_unnamed_is_named_in_the_refusal(key: int, what: str) -> None:
+    """It goes to the broker's log: the client hears nothing but the end of its connection."""
+    with pytest.raises(MalformedRequest, match=what):
+        ROUTER.read(key.to_bytes(2, "big") + bytes(100))
+
+
 # --- ApiVersions ------------------------------------------------------------------------------
 
 
