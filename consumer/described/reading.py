@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from strandline.consumer.described.view import GroupView, group_view, lag_of, members_of, partitions_of
 from strandline.errors import StrandlineError
+from strandline.ids import NO_EPOCH
 from strandline.vocabulary.groups import CommittedOffset
 from strandline.vocabulary.log import LATEST
 
@@ -29,7 +30,10 @@ async def read_group(admin: Admin, group: str) -> GroupView:
     wanted = partitions_of(members_of(description.group), committed)
     found = await admin.list_offsets(dict.fromkeys(wanted, LATEST))
     ends = {name: end for name, end in found.items() if not isinstance(end, StrandlineError)}
-    return group_view(description.group, description.coordinator, committed, ends)
+    epochs = {name: each.leader_epoch for name, each in committed.items() if each.leader_epoch != NO_EPOCH}
+    asked = await admin.list_epoch_ends({name: epoch for name, epoch in epochs.items() if name in ends})
+    epoch_ends = {name: end for name, end in asked.items() if not isinstance(end, StrandlineError)}
+    return group_view(description.group, description.coordinator, committed, ends, epoch_ends)
 
 
 async def read_lags(admin: Admin, groups: Iterable[str]) -> Mapping[str, int | None]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
-from strandline.ids import TopicPartition
+from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
-from strandline.vocabulary.log import ListedOffset
-from strandline.vocabulary.log_position import same_topic
+from strandline.vocabulary.log import ListedEpochEnd, ListedOffset
+from strandline.vocabulary.log_position import EpochEnd, Match, compare, same_topic
 from strandline.vocabulary.metadata import Endpoint
 
 CONSUMERS: Final = "consumer"
@@ -29,6 +29,8 @@ ANOTHER_TOPIC: Final = "of a deleted topic"
 """The commit has the id of another topic than has the name now."""
 BEYOND_END: Final = "beyond the end"
 """The log lost its end in an unclean election, or a client committed what it had not read."""
+CUT: Final = "of records that were lost"
+"""The log lost the record before it in an election with a loss, and has grown again."""
 BEFORE_START: Final = "before the start"
 """Records that the group has not read were deleted."""
 STABLE: Final = "Stable"
@@ -65,6 +67,7 @@ class PartitionView:
 
     `end` is the high watermark, `start` the log's first offset. `owner` owns the partition; `assigned_to` has
     not reported it yet. `of_topic` is false if the commit is one of another topic that had the name.
+    `cut` is true if the log has lost the record before the commit.
     """
 
     name: TopicPartition
@@ -74,6 +77,7 @@ class PartitionView:
     assigned_to: str | None
     start: int | None = None
     of_topic: bool = True
+    cut: bool = False
 
     @property
     def lag(self) -> int | None:
@@ -94,7 +98,7 @@ class PartitionView:
             return BEYOND_END
         if self.start is not None and self.committed < self.start:
             return BEFORE_START
-        return ""
+        return CUT if self.cut else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +184,18 @@ def group_view(
     coordinator: Endpoint,
     committed: Mapping[TopicPartition, CommittedOffset],
     ends: Mapping[TopicPartition, ListedOffset],
+    epoch_ends: Mapping[TopicPartition, ListedEpochEnd],
 ) -> GroupView:
-    """Combines the answers of coordinator and leaders; `ends` lacks leaders that could not be asked."""
+    """Combines the answers of coordinator and leaders; `ends` lacks leaders that could not be asked.
+    `epoch_ends`: of the epochs of the commits."""
     members = members_of(group)
     owners = {name: member.member for member in members for name in member.owned}
     assigned = {name: member.member for member in members for name in member.assigned or ()}
     partitions = tuple(
-        _partition_view(name, committed.get(name), ends.get(name), owners.get(name), assigned.get(name))
+        replace(
+            _partition_view(name, committed.get(name), ends.get(name), owners.get(name), assigned.get(name)),
+            cut=_is_cut(committed.get(name), epoch_ends.get(name)),
+        )
         for name in partitions_of(members, committed)
     )
     return GroupView(group, coordinator, members, partitions)
@@ -220,6 +229,14 @@ def _partition_view(
     start = None if found.log_start_offset < 0 else found.log_start_offset
     of_topic = committed is None or same_topic(committed.topic_id, found.topic_id)
     return PartitionView(name, offset, found.offset, owner, assigned_to, start, of_topic)
+
+
+def _is_cut(committed: CommittedOffset | None, end: ListedEpochEnd | None) -> bool:
+    """True if the log has lost the record before the commit. An epoch that the log cannot place may be of
+    records that were deleted."""
+    if committed is None or end is None or end.epoch == NO_EPOCH:
+        return False
+    return compare(committed.position, end.topic_id, EpochEnd(end.epoch, end.end_offset)) is Match.CUT
 
 
 def mixed_advice(view: GroupView) -> str:

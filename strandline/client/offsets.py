@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from strandline.adapters.codecs.log import LIST_OFFSETS
+from strandline.adapters.codecs.log import EPOCH_ENDS, LIST_OFFSETS
 from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.client.cluster import Cluster
 from strandline.client.leaders import Questions, ask_each_leader, ask_leaders
@@ -12,7 +12,7 @@ from strandline.config.client import ClientSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
-from strandline.vocabulary.log import ListedOffset, OffsetQuery
+from strandline.vocabulary.log import EpochQuery, ListedEpochEnd, ListedOffset, OffsetQuery
 
 Found = dict[TopicPartition, ListedOffset | StrandlineError]
 
@@ -49,3 +49,17 @@ async def list_each_offset(
 def _questions(wanted: Mapping[TopicPartition, int]) -> Questions[OffsetQuery, ListedOffset]:
     queries = {name: OffsetQuery(name, timestamp_ms) for name, timestamp_ms in wanted.items()}
     return Questions(LIST_OFFSETS, queries, REQUEST_ELEMENTS_MAX)
+
+
+async def list_epoch_ends(
+    cluster: Cluster,
+    epochs: Mapping[TopicPartition, int],
+    settings: ClientSettings,
+    clock: Clock,
+    *,
+    timeout_s: float,
+) -> dict[TopicPartition, ListedEpochEnd | StrandlineError]:
+    """Where a leader epoch ends in each partition, or the last error, as `ask_leaders` says."""
+    queries = {name: EpochQuery(name, epoch) for name, epoch in epochs.items()}
+    questions = Questions(EPOCH_ENDS, queries, REQUEST_ELEMENTS_MAX)
+    return await ask_leaders(cluster, questions, settings, clock, timeout_s=timeout_s)

@@ -8,7 +8,7 @@ from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.consumer.described.view import GroupView, group_view
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
-from strandline.vocabulary.log import ListedOffset
+from strandline.vocabulary.log import ListedEpochEnd, ListedOffset
 from strandline.vocabulary.metadata import Endpoint
 
 COORDINATOR = Endpoint(2, "broker2", 9092)
@@ -43,10 +43,11 @@ def viewed(
     group: DescribedGroup,
     committed: Mapping[TopicPartition, CommittedOffset] | None = None,
     ends: Mapping[TopicPartition, int | ListedOffset] | None = None,
+    epoch_ends: Mapping[TopicPartition, ListedEpochEnd] | None = None,
 ) -> GroupView:
     """The view of the group with these offsets."""
     listed = {
         name: end if isinstance(end, ListedOffset) else ListedOffset(name, offset=end)
         for name, end in (ends or {}).items()
     }
-    return group_view(group, COORDINATOR, committed or {}, listed)
+    return group_view(group, COORDINATOR, committed or {}, listed, epoch_ends or {})

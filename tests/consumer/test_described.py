@@ -9,7 +9,7 @@ import pytest
 from strandline.consumer.core.protocol import Assignment
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.vocabulary.groups import CommittedOffset
-from strandline.vocabulary.log import ListedOffset
+from strandline.vocabulary.log import ListedEpochEnd, ListedOffset
 from tests.consumer.described_groups import described, member, viewed
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -56,6 +56,24 @@ def test_lag_counts_what_can_still_be_read_and_no_commit_of_another_topic() -> N
     assert view(CommittedOffset(20), seen(A, 0, 50, new)) == (30, "")
     earlier = ListedOffset(A, offset=50)
     assert view(CommittedOffset(20, topic_id=old), earlier) == (30, ""), "a leader of an earlier version"
+
+
+def test_a_commit_of_records_that_the_log_has_lost_is_marked() -> None:
+    """An election with a loss cut the log at 30, and it has grown again: the offset alone shows nothing."""
+
+    def note(offset: int, epoch: int, found: ListedEpochEnd, *, start: int = 0) -> str:
+        ends = {A: ListedOffset(A, offset=90, log_start_offset=start)}
+        committed = {A: CommittedOffset(offset, leader_epoch=epoch)}
+        (only,) = viewed(described(), committed, ends, {A: found}).partitions
+        return only.note
+
+    at_30 = ListedEpochEnd(A, epoch=5, end_offset=30)
+    assert note(50, 5, at_30) == "of records that were lost"
+    assert note(20, 6, at_30) == "of records that were lost", "no record of that epoch is left"
+    assert note(30, 5, at_30) == ""
+    assert note(50, -1, at_30) == "", "a client that commits no epoch"
+    assert note(50, 5, ListedEpochEnd(A)) == "", "the log cannot place it"
+    assert note(20, 5, ListedEpochEnd(A, epoch=5, end_offset=40), start=40) == "before the start"
 
 
 def test_the_owner_is_the_one_that_reported_and_an_assigned_member_is_distinguished() -> None:

@@ -69,8 +69,8 @@ def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
 
     A partition's owner is the member that reported it; a member that has not reported it yet is shown in
     brackets. The lag is counted from the committed offset, or from the start of the log if that is later, to
-    the high watermark. A note says of a commit that it is beyond the end of the log, before its start, or of
-    a deleted topic.
+    the high watermark. A note says of a commit that it is beyond the end of the log, before its start, of
+    records that were lost, or of a deleted topic.
     """
     from strandline import Admin
     from strandline.consumer.described.reading import read_group

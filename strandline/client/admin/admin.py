@@ -26,7 +26,7 @@ from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
 from strandline.client.controller_link import ControllerLink
 from strandline.client.leaders import Questions, ask_leaders
-from strandline.client.offsets import Found, list_offsets
+from strandline.client.offsets import Found, list_epoch_ends, list_offsets
 from strandline.client.retry import Tries
 from strandline.config.client import ClientSettings
 from strandline.config.limits import PARTITIONS_DESCRIBED_MAX
@@ -44,6 +44,7 @@ from strandline.vocabulary.groups import CommittedOffset, ListedGroup
 from strandline.vocabulary.log import (
     LATEST,
     DescribedReplicas,
+    ListedEpochEnd,
     MetadataAnswer,
     MetadataQuery,
     ReplicasQuery,
@@ -297,6 +298,15 @@ class Admin(
             self._clock,
             timeout_s=self._cluster.request_timeout_s,
         )
+
+    async def list_epoch_ends(
+        self, epochs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedEpochEnd | StrandlineError]:
+        """For each partition where a leader epoch ends (KIP-320), or the last error within the request
+        timeout."""
+        self._scope.check()
+        timeout_s = self._cluster.request_timeout_s
+        return await list_epoch_ends(self._cluster, epochs, self._settings, self._clock, timeout_s=timeout_s)
 
     # --- the controller ----------------------------------------------------------------------
 
