@@ -31,6 +31,8 @@ KINDS: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {
     "cleaning": Cleaning.drawn,
 }
 UNSTEADY: Final[Mapping[str, Callable[[Random, str], AnyWorkload]]] = {"replacing": Replacing.drawn}
+LATEST_RATE: Final = 1 / 2
+"""The part of all topics that are replaced whose members begin at the end."""
 UNSTEADY_RATE: Final = 1 / 6
 """The part of all seeds whose last workload is one of these, or has a topic whose logs are cut."""
 CUT_RATE: Final = 1 / 2
@@ -75,7 +77,8 @@ def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
     random = Random(f"{seed} unsteady")
     if random.random() < UNSTEADY_RATE:
         kind = random.choice(list(UNSTEADY))
-        drawn = (*drawn[: WORKLOADS_MAX - 1], _or_cutting(seed, UNSTEADY[kind](random, kind)))
+        unsteady = _or_cutting(seed, UNSTEADY[kind](random, kind))
+        drawn = (*drawn[: WORKLOADS_MAX - 1], _with_later_lots(seed, unsteady))
     return drawn
 
 
@@ -89,6 +92,9 @@ def _with_later_lots(seed: int, workload: AnyWorkload) -> AnyWorkload:
     if isinstance(workload, Counting):
         random = Random(f"{seed} deletions")
         return Forgetting.drawn(random, "forgetting") if random.random() < FORGETTING_RATE else workload
+    if isinstance(workload, Replacing):
+        latest = Random(f"{seed} latest").random() < LATEST_RATE
+        return workload.begun_at_the_end() if latest else workload
     if isinstance(workload, Operations):
         balances = Random(f"{seed} balances").random() < BALANCES_RATE
         return workload.balancing() if balances else workload

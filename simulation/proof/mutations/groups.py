@@ -13,6 +13,8 @@ _LEADER_PLAN: Final = "consumer/core/leader_plan.py"
 _HANDOVER: Final = "consumer/group/handover.py"
 _COMMITS: Final = "consumer/group/commits.py"
 
+_POSITION_FINDER: Final = "consumer/position_finder.py"
+
 _GROUPS: Final = ("groups",)
 
 GROUPS: Final = (
@@ -139,5 +141,23 @@ GROUPS: Final = (
         workloads=_GROUPS,
         stalls=True,
         seed=3,
+    ),
+    Mutation(
+        "what appears while a group reads is begun at its end",
+        "G21",
+        _POSITION_FINDER,
+        "        appeared = since is not None and since.precedes(name.partition, listed.topic_id)\n",
+        "        appeared = False\n",
+        workloads=("replacing",),
+        seed=142,
+    ),
+    Mutation(
+        "a coordinator that loads a group forgets since when it reads its topics",
+        "G21",
+        "broker/core/groups/state/group.py",
+        "        group.set_read_topics(read_topics)\n",
+        "",
+        workloads=("replacing",),
+        seed=142,
     ),
 )

@@ -57,6 +57,8 @@ class Reader:
         self.process = process
         self.leave = asyncio.Event()
         """Set to have it leave in order."""
+        self.assigned = False
+        """True once a consumer of strandline had partitions."""
         self._stage = stage
         self._topic = topic
         self._partitions = partitions
@@ -88,6 +90,7 @@ class Reader:
             calls = 0
             while not self.leave.is_set():
                 await self._get(host, consumer)
+                self.assigned = self.assigned or bool(consumer.assignment())
                 calls += 1
                 if calls % COMMIT_EVERY == 0 and not self._settings.get("enable_auto_commit", True):
                     with suppress(StrandlineError):

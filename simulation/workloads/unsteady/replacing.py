@@ -13,7 +13,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.client.admin.admin import Admin
 from strandline.errors import StrandlineError
 from strandline.host import Host
-from strandline.ids import TopicId
+from strandline.ids import OFFSETS_TOPIC, TopicId
 from strandline.ports import NoNode
 from strandline.simulation.cluster import KAFKA_PORT
 from strandline.simulation.judging.judge import Problem
@@ -63,6 +63,9 @@ class Replacing(WorkloadPlan, frozen=True):
     """Clients of groups commit themselves."""
     protocol: Literal["eager", "cooperative"]
     """Of the members."""
+    latest: bool = False
+    """Members begin at the end of what is there when their group begins. Then nothing is written to the first
+    topic, and faults wait for the group: all that it finds has appeared since (G21)."""
 
     @staticmethod
     def drawn(random: Random, name: str) -> Replacing:
@@ -78,6 +81,10 @@ class Replacing(WorkloadPlan, frozen=True):
             by_hand=random.random() < 1 / 2,
             protocol=random.choice(("eager", "cooperative")),
         )
+
+    def begun_at_the_end(self) -> Replacing:
+        """The same with members that read from the end on."""
+        return self.model_copy(update={"latest": "member" in self.readers})
 
     @property
     def has_group(self) -> bool:
@@ -104,23 +111,37 @@ class _Clients(Workload):
         self._admin = stage.client(f"{plan.name} operator")
         self._topic = UnsteadyTopic(
             stage, plan.name, plan.partitions, plan.readers, plan.change_s,
-            enable_auto_commit=not plan.by_hand, rebalance_protocol=plan.protocol,
+            latest=plan.latest, enable_auto_commit=not plan.by_hand, rebalance_protocol=plan.protocol,
         )  # fmt: skip
         for kind in plan.writers:
             self._topic.add_writer(kind, plan.pause_s)
         self._count = plan.partitions
         """Partitions of the topic that is there."""
         self._replacements = 0
+        if not plan.latest:
+            self._topic.may_write.set()
         self._replaced = asyncio.Event()
         """The last topic is there, and stays."""
 
     async def prepare(self) -> None:
-        await self._admin.run(self._create(self._admin.host, None))
+        await self._admin.run(self._prepare(self._admin.host))
+
+    async def _prepare(self, host: Host) -> None:
+        """What a group knows of its topics survives what these survive."""
+        await self._create(host, None)
+        if self._plan.latest and self._plan.synced:
+            async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
+                await admin.group_offsets(self._plan.name)  # this creates the topic
+                await admin.alter_topic(OFFSETS_TOPIC, set=SYNCED)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._topic.run(self._replaced, lambda: self._count))
             tasks.create_task(joined(self._admin.run(self._operate(self._admin.host))))
+
+    async def begun(self) -> None:
+        while self._plan.latest and not self._topic.has_formed:
+            await self._admin.host.clock.sleep(AGAIN_S)
 
     async def finish(self) -> None:
         await self._replaced.wait()
@@ -135,6 +156,10 @@ class _Clients(Workload):
     # --- the operator ------------------------------------------------------------------------
 
     async def _operate(self, host: Host) -> None:
+        if self._plan.latest:
+            await self.begun()
+            await self._replace(host)
+            self._topic.may_write.set()
         while not (self._stage.faults_ended.is_set() and self._replacements):
             await host.clock.sleep(self._random.expovariate(1 / self._plan.replaced_s))
             if self._stage.faults_ended.is_set() and self._replacements:

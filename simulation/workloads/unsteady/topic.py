@@ -41,13 +41,18 @@ class UnsteadyTopic:
         partitions: int,
         kinds: Sequence[readers.Kind],
         change_s: float,
+        *,
+        latest: bool,
         **settings: Any,
     ) -> None:
-        """`kinds`: of the readers. `settings`: of those of strandline that a group has."""
+        """`kinds`: of the readers. `latest`: members of strandline begin at the end of what is there when
+        their group begins. `settings`: of those of strandline that a group has."""
         self._stage = stage
         self.name = name
         self._partitions = partitions
         self._settings = settings
+        self._latest = latest
+        self.may_write = asyncio.Event()
         self.wrong: list[str] = []
         self.writers: list[Writer] = []
         self.written = asyncio.Event()
@@ -85,6 +90,8 @@ class UnsteadyTopic:
         name = f"{self.name} {kind} {number}"
         group = f"{name} group" if kind == "keeping" else f"{self.name} {kind} group"
         given = {"group_id": group, "client_id": name, **self._settings}
+        if self._latest and kind == "member":
+            given["offset_reset"] = "latest"
         heard = self._groups.setdefault(group, [])
         begun = self._reader(kind, f"{name} life {life}", heard, **given)
         begun.start()
@@ -95,6 +102,12 @@ class UnsteadyTopic:
         """Those that run."""
         return [*self._by_themselves, *self._lives.running]
 
+    @property
+    def has_formed(self) -> bool:
+        """Members of strandline have their first assignment."""
+        lives = [*self._lives.running, *(life for life, _ in self._lives.ended)]
+        return any(life.assigned for life in lives if life.kind == "member")
+
     async def run(self, replaced: asyncio.Event, partitions: Callable[[], int]) -> None:
         """Returns after `end`. Once `replaced` is set the topic stays, with this number of partitions."""
         for reader in self._by_themselves:
@@ -102,6 +115,7 @@ class UnsteadyTopic:
         async with asyncio.TaskGroup() as tasks:
             if self._in_groups:
                 tasks.create_task(self._lives.run())
+            await self.may_write.wait()
             async with asyncio.TaskGroup() as writing:
                 for writer in self.writers:
                     writing.create_task(joined(writer.process.run(writer.run(replaced, partitions))))
