@@ -103,7 +103,7 @@ class _Clients(Workload):
         stage.unclean_topics.add(plan.name)
         self._topic = UnsteadyTopic(
             stage, plan.name, plan.partitions, plan.readers, plan.change_s,
-            enable_auto_commit=not plan.by_hand, rebalance_protocol=plan.protocol,
+            latest=False, enable_auto_commit=not plan.by_hand, rebalance_protocol=plan.protocol,
             auto_commit_interval_ms=AUTO_COMMIT_MS,
         )  # fmt: skip
         for kind in plan.writers:
