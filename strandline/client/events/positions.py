@@ -2,7 +2,8 @@
 
 A partition has two positions: `fetched`, behind the last batch from its leader, and `handed_out`, behind the
 last batch that the owner of the reader has. An answer counts only if it begins at the next wanted offset,
-whichever leader sent it. So a record that two leaders send during a failover is taken once.
+whichever leader sent it. So a record that two leaders send during a failover is taken once. With `fetched`
+goes the leader epoch of the record before it, so that a leader whose log has lost that record says so.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from strandline.ids import TopicPartition
+from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.records import BatchHeader, decode_columns, validate
+from strandline.vocabulary.log_position import EpochEnd
 
 
 class EventRecord(NamedTuple):
@@ -35,6 +37,8 @@ class EventPosition:
     fetched: int
     handed_out: int
     end: int | None
+    epoch: int = NO_EPOCH
+    """Of the record before `fetched`."""
 
     @property
     def complete(self) -> bool:
@@ -109,12 +113,22 @@ class EventPositions:
             if not header.is_control:
                 self._waiting.append(_Waiting(position, header, records, first, end))
                 self._waiting_bytes += header.size
-            position.fetched = end
+            position.fetched, position.epoch = end, header.leader_epoch
         return position.fetched > offset
 
     def skip_to(self, position: EventPosition, offset: int) -> None:
         """The records before `offset` were deleted."""
-        position.fetched = max(position.fetched, offset)
+        position.fetched, position.epoch = max(position.fetched, offset), NO_EPOCH
+
+    def cut(self, position: EventPosition, at: EpochEnd, high_watermark: int) -> None:
+        """The log has lost the records from `at` on (KIP-320): forget those that wait, and read on there."""
+        kept = [each for each in self._waiting if each.position is not position or each.end <= at.end_offset]
+        self._waiting_bytes = sum(each.header.size for each in kept)
+        self._waiting = deque(kept)
+        position.fetched, position.epoch = min(position.fetched, at.end_offset), at.epoch
+        position.handed_out = min(position.handed_out, position.fetched)
+        if position.end is not None and high_watermark >= 0:
+            position.end = max(position.fetched, min(position.end, high_watermark))
 
     # --- handing out -------------------------------------------------------------------------
 

@@ -311,9 +311,12 @@ class EventReader(Client[ClientSettings]):
         turn = number % len(wanted)  # an answer has a size limit: the first partition changes each time
         leaders = [(p, self._cluster.leader(p.name)) for p in (*wanted[turn:], *wanted[:turn])]
         partitions = [
-            FetchPartition(p.name, p.fetched, NO_EPOCH if leader is None else leader.epoch, RECORDS_BYTES_MAX)
+            FetchPartition(
+                p.name, p.fetched, NO_EPOCH if leader is None else leader.epoch, RECORDS_BYTES_MAX,
+                last_epoch=p.epoch,
+            )
             for p, leader in leaders
-        ]
+        ]  # fmt: skip
         request = FetchRequest(number, FETCH_WAIT_MS, 1, RECORDS_BYTES_MAX, partitions)
         return await calls.call(broker, request, partial(answer_to, number))
 
@@ -323,6 +326,14 @@ class EventReader(Client[ClientSettings]):
         """False if the partition has to be requested again after a pause."""
         error = answer.error
         try:
+            if answer.diverging is not None and position.fetched == offset:
+                logger.warning(
+                    "%s has lost records in an election: it is read on from %d, where it was cut",
+                    position.name, answer.diverging.end_offset,
+                )  # fmt: skip
+                positions.cut(position, answer.diverging, answer.high_watermark)
+                self._progress.set()
+                return True
             if error is None:
                 if answer.records and positions.arrived(position, offset, answer.records):
                     self._moved_at = self._clock.monotonic()

@@ -8,6 +8,7 @@ from strandline.client.events.positions import EventPositions
 from strandline.errors import CorruptMessage
 from strandline.ids import TopicPartition
 from strandline.records import encode_values
+from strandline.vocabulary.log_position import EpochEnd
 
 ROOM = 1 << 20
 
@@ -118,3 +119,16 @@ def test_reading_continues_at_the_start_of_the_log_that_retention_moved() -> Non
     assert not positions.arrived(positions[0], 3, batch(3, 5))
     assert positions.arrived(positions[0], 8, batch(8, 1))
     assert taken(positions) == [8]
+
+
+def test_records_that_the_log_has_lost_are_not_handed_out() -> None:
+    positions = reading(0, 0, ends=[9, 1])
+    positions.arrived(positions[0], 0, batch(0, 3) + batch(3, 3))
+    positions.arrived(positions[1], 0, batch(0, 1))
+    positions.cut(positions[0], EpochEnd(4, 3), high_watermark=5)
+    assert (positions[0].fetched, positions[0].end, positions[0].epoch) == (3, 5, 4)
+    assert positions.next_offsets == (0, 0)
+    assert taken(positions) == [0, 1, 2, 0]
+    assert positions.arrived(positions[0], 3, batch(3, 2))
+    assert taken(positions) == [3, 4]
+    assert positions.ended

@@ -23,7 +23,8 @@ from strandline.errors import (
 )
 from strandline.ids import NO_BROKER, TopicId
 from strandline.ports import Method, Request, Response, Stream
-from strandline.records import encode_values
+from strandline.records import encode_values, validate
+from strandline.records.header import STAMP_BYTES, stamp
 from strandline.vocabulary.log import (
     EARLIEST,
     LATEST,
@@ -36,6 +37,7 @@ from strandline.vocabulary.log import (
     MetadataQuery,
     OffsetQuery,
 )
+from strandline.vocabulary.log_position import EpochEnd
 from strandline.vocabulary.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from tests.strandline.client.network import FastClock, endpoint
 from tests.waiting import eventually
@@ -51,6 +53,8 @@ class Log:
         self.epoch = 1
         self.start = start
         self.end = records
+        self.lost: EpochEnd | None = None
+        """Where the log parts from what readers of earlier epochs have read."""
 
     def lead(self, broker: int) -> None:
         self.leader, self.epoch = broker, self.epoch + 1
@@ -63,7 +67,11 @@ class Log:
         first = offset - offset % BATCH
         count = min(BATCH, self.end - first)
         values = [str(number).encode() for number in range(first, first + count)]
-        return encode_values(values, 0, base_offset=first) if offset < self.end else b""
+        if offset >= self.end:
+            return b""
+        batch = encode_values(values, 0, base_offset=first)
+        (header,) = validate(batch)
+        return stamp(header, base_offset=first, leader_epoch=self.epoch) + batch[STAMP_BYTES:]
 
 
 class Brokers:
@@ -73,7 +81,7 @@ class Brokers:
         self.logs = list(logs)
         self.fetches = 0
         self.dead: set[int] = set()
-        self.fails: Callable[[int, FetchPartition], StrandlineError | bytes | None] = (
+        self.fails: Callable[[int, FetchPartition], StrandlineError | EpochEnd | bytes | None] = (
             lambda _broker, _wanted: None
         )
 
@@ -123,13 +131,17 @@ class Brokers:
         for wanted in request.partitions:
             log = self.logs[wanted.name.partition]
             failed = self.fails(broker, wanted)
+            if failed is None and log.lost is not None and wanted.last_epoch < log.epoch:
+                failed = log.lost if wanted.offset > log.lost.end_offset else None
             if failed is None and log.leader != broker:
                 failed = NotLeaderOrFollower("it moved")
             if failed is None and not log.start <= wanted.offset <= log.end:
                 failed = OffsetOutOfRange(f"offset {wanted.offset} is outside {log.start}..{log.end}")
             error = failed if isinstance(failed, StrandlineError) else None
-            records = failed if isinstance(failed, bytes) else b"" if error else log.read(wanted.offset)
-            answers.append(Fetched(wanted.name, error, log.end, log.start, records))
+            lost = failed if isinstance(failed, EpochEnd) else None
+            empty = error is not None or lost is not None
+            records = failed if isinstance(failed, bytes) else b"" if empty else log.read(wanted.offset)
+            answers.append(Fetched(wanted.name, error, log.end, log.start, records, diverging=lost))
         return FetchAnswer(request.correlation_id, answers)
 
 
@@ -283,3 +295,14 @@ async def test_partitions_that_come_later_are_followed_too() -> None:
         brokers.logs.append(Log(5))
         assert await collect(reader, 5) == [(1, n) for n in range(5)]
         assert reader.next_offsets == (5, 5)
+
+
+async def test_a_log_that_has_lost_records_is_read_on_where_it_was_cut() -> None:
+    """KIP-320: also if it has grown again since; its new records there would be left out."""
+    log = Log(30)
+    brokers = Brokers(log)
+    async with reading(brokers, follow=True) as reader:
+        assert await collect(reader, 30) == [(0, offset) for offset in range(30)]
+        log.lost, log.end = EpochEnd(1, 20), 50
+        log.lead(2)
+        assert await collect(reader, 30) == [(0, offset) for offset in range(20, 50)]
