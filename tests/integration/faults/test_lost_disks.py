@@ -54,7 +54,8 @@ async def test_a_leader_with_an_empty_disk_does_not_lead_until_it_has_everything
 
         await eventually(refilled, deadline_s=60, what="broker 1 is in sync")
         assert cluster.host.clock.monotonic() - began >= TAKEN_S_MIN
-        assert 0 < min(times_left) < max(times_left) < 10_000, "six MiB at one MiB a second"
+        # None is left once it has everything, also while its return to the ISR is being written.
+        assert 0 <= min(times_left) < max(times_left) < 10_000, "six MiB at one MiB a second"
         await load.progress()
         await load.judge()
     await topic.agreed()
