@@ -7,6 +7,7 @@ is being compacted may disappear: try again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,7 @@ from strandline.broker.storage.state_files.log_state import LogState
 from strandline.config.limits import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
 from strandline.errors import CorruptMessage, SettingsError
 from strandline.ports import Files
-from strandline.records import BatchHeader, Record, decode
+from strandline.records import BatchHeader, Record, decode_in_parts, iterate
 from strandline.records.header import crc_of
 
 
@@ -75,13 +76,24 @@ def dump(path: Path, *, files: Files) -> Iterator[BatchFacts]:
             segment.close()
 
 
-def records(batch: BatchFacts, *, files: Files) -> list[Record]:
-    """The records of a batch that `dump` returned. Raises CorruptMessage, OSError."""
+def records(batch: BatchFacts, *, files: Files) -> Iterator[Record]:
+    """The records of a batch that `dump` returned, without their headers; none of a control batch.
+
+    Raises CorruptMessage where they cannot be decoded, also for more than DECOMPRESSED_BYTES_MAX; OSError.
+    """
     descriptor = files.open(Path(batch.file))
     try:
-        return decode(files.read(descriptor, batch.size, batch.position))
+        yield from _records(files.read(descriptor, batch.size, batch.position))
     finally:
         files.close(descriptor)
+
+
+def _records(data: bytes) -> Iterator[Record]:
+    """One part after the other: a small batch may have millions of records."""
+    for header in iterate(data):
+        if not header.is_control:
+            for part in decode_in_parts(data, header):
+                yield from part
 
 
 def verify(path: Path, *, files: Files) -> Iterator[Finding]:
@@ -103,7 +115,7 @@ def verify(path: Path, *, files: Files) -> Iterator[Finding]:
                     continue
                 end = item.next_offset
                 try:
-                    decode(files.read(descriptor, item.size, item.position))
+                    deque(_records(files.read(descriptor, item.size, item.position)), maxlen=0)
                 except CorruptMessage as error:
                     yield Finding(str(segment_path), item.position, item.base_offset, error.message)
         finally:

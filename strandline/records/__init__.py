@@ -15,6 +15,7 @@ from strandline.records.decode import (
     decode,
     decode_batch,
     decode_columns,
+    decode_in_parts,
     decode_lazily,
 )
 from strandline.records.encode import (
@@ -44,6 +45,7 @@ __all__ = [
     "decode",
     "decode_batch",
     "decode_columns",
+    "decode_in_parts",
     "decode_lazily",
     "emptied",
     "encode_batch",

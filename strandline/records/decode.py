@@ -45,6 +45,8 @@ class Columns(NamedTuple):
         self.headers.extend(more.headers)
 
 
+PART_RECORDS: Final = 10_000
+"""Records that `decode_in_parts` makes at once."""
 RECORD_BYTES_MIN: Final = 7
 """The smallest record: six lengths and numbers of a byte each, and its attributes."""
 _FIRST_LEAD: Final = b"\x00\x00"
@@ -74,8 +76,7 @@ def decode_lazily(records: Bytes, *, from_offset: int = 0) -> Iterator[tuple[Bat
 
 def decode_batch(records: Bytes, header: BatchHeader, *, from_offset: int = 0) -> list[Record]:
     """The records of one batch at or above an offset. Raises CorruptMessage."""
-    columns = decode_columns(records, header)
-    decoded = list(map(tuple.__new__, repeat(Record), zip(*columns, strict=True)))
+    decoded = _records(decode_columns(records, header))
     if header.base_offset < from_offset:
         return [record for record in decoded if record.offset >= from_offset]
     return decoded
@@ -96,8 +97,37 @@ def body_of(records: Bytes, header: BatchHeader, *, bytes_max: int = DECOMPRESSE
     return body if codec is Codec.NONE else decompress(codec, body, bytes_max=bytes_max)
 
 
+def decode_in_parts(
+    records: Bytes, header: BatchHeader, *, part: int = PART_RECORDS
+) -> Iterator[list[Record]]:
+    """The records of one batch, at most `part` at a time: the decompressed batch bounds the memory, not the
+    number of its records and headers. Headers are checked, and left out. Raises as `decode_columns`."""
+    body = body_of(records, header)
+    _check_count(body, header)
+    at, last = 0, header.base_offset - 1
+    try:
+        for start in range(0, header.record_count, part):
+            columns = _usual_columns(header, start, min(part, header.record_count - start))
+            at = _read_each(body, header, columns, at, start, keep_headers=False)
+            if columns.offsets[0] <= last:
+                raise ValueError("the offsets of its records do not ascend")
+            last = columns.offsets[-1]
+            yield _records(_stamped(columns, header))
+        _check_end(body, at)
+    except (IndexError, ValueError) as error:
+        raise CorruptMessage(f"batch at offset {header.base_offset} is malformed: {error}") from None
+
+
 def columns_of(body: bytes, header: BatchHeader) -> Columns:
     """The records in `body_of` by column. Raises CorruptMessage."""
+    _check_count(body, header)
+    try:
+        return _stamped(_read_columns(body, header), header)
+    except (IndexError, ValueError) as error:
+        raise CorruptMessage(f"batch at offset {header.base_offset} is malformed: {error}") from None
+
+
+def _check_count(body: bytes, header: BatchHeader) -> None:
     if not 0 <= header.record_count <= len(body) // RECORD_BYTES_MIN:
         raise CorruptMessage(
             f"batch at offset {header.base_offset} claims {header.record_count} records in {len(body)} bytes"
@@ -107,40 +137,56 @@ def columns_of(body: bytes, header: BatchHeader) -> Columns:
             f"batch at offset {header.base_offset} claims {header.record_count} records, "
             f"its last offset delta is {header.last_offset_delta}"
         )
-    try:
-        columns = _read_columns(body, header)
-    except (IndexError, ValueError) as error:
-        raise CorruptMessage(f"batch at offset {header.base_offset} is malformed: {error}") from None
+
+
+def _stamped(columns: Columns, header: BatchHeader) -> Columns:
+    """With the broker's time in place of the records' own, if the topic has that."""
     if header.is_log_append_time:
-        return columns._replace(timestamps=[header.max_timestamp] * header.record_count)
+        return columns._replace(timestamps=[header.max_timestamp] * len(columns.offsets))
     return columns
+
+
+def _records(columns: Columns) -> list[Record]:
+    return list(map(tuple.__new__, repeat(Record), zip(*columns, strict=True)))
+
+
+def _usual_columns(header: BatchHeader, start: int, count: int) -> Columns:
+    """What nearly all records have, from number `start` of the batch on; exceptions overwrite it."""
+    first = header.base_offset + start
+    return Columns(list(range(first, first + count)), [], [None] * count, [], [()] * count)
 
 
 def _read_columns(body: bytes, header: BatchHeader) -> Columns:
     """Raises IndexError or ValueError if the bytes contradict the header."""
-    count, first = header.record_count, header.base_offset
-    # The values that nearly all batches have; exceptions overwrite them.
-    columns = Columns(list(range(first, first + count)), [], [None] * count, [], [()] * count)
+    count = header.record_count
+    columns = _usual_columns(header, 0, count)
     values = split_equal(body, count)
     if values is None:
-        _read_each(body, header, columns)
+        _check_end(body, _read_each(body, header, columns))
     else:
         columns.timestamps.extend(repeat(header.base_timestamp, count))
         columns.values.extend(values)
     return columns
 
 
-def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
-    """Decode record by record. Varints of one and two bytes are decoded in place: calls would
-    double the time.
+def _check_end(body: bytes, at: int) -> None:
+    if at != len(body):
+        raise ValueError(f"{len(body) - at} bytes are left over after the last record")
 
-    If a length is negative or exceeds the batch, the record does not end where it claims; the check
-    at its end detects that.
+
+def _read_each(
+    body: bytes, header: BatchHeader, columns: Columns, at: int = 0, start: int = 0, keep_headers: bool = True
+) -> int:
+    """Decode a record for each place of `columns`, from number `start` on, which begins at byte `at`. Returns
+    where the last one ends. Varints of one and two bytes are decoded in place: calls would double the time.
+
+    If a length is negative or exceeds the batch, the record does not end where it claims; the check at its
+    end detects that.
     """
     keys, add_timestamp, add_value = columns.keys, columns.timestamps.append, columns.values.append
-    at, lead, timestamp, gaps = 0, _FIRST_LEAD, header.base_timestamp, False
+    lead, timestamp, gaps = _FIRST_LEAD, header.base_timestamp, False
     alike: _Alike | None = None
-    for index, number in enumerate(offset_deltas(header.record_count)):
+    for index, number in enumerate(offset_deltas(start + len(columns.offsets), start)):
         if (raw := body[at]) < 0x80:
             at += 1
         elif (high := body[at + 1]) < 0x80:
@@ -188,14 +234,13 @@ def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
             at = start + alike.length
             columns.headers[index] = ((alike.name, body[start:at]),)
         else:
-            columns.headers[index], after = _read_headers(body, at)
+            columns.headers[index], after = _read_headers(body, at, keep_headers)
             alike, at = _alike(columns.headers[index], body[at:after]), after
         if at != end:
             raise ValueError(f"a record that should end at byte {end} of its batch ends at {at}")
-    if at != len(body):
-        raise ValueError(f"{len(body) - at} bytes are left over after the last record")
     if gaps:
         _check_offsets(columns.offsets, header)
+    return at
 
 
 def _check_offsets(offsets: list[int], header: BatchHeader) -> None:
@@ -232,7 +277,7 @@ def _alike(headers: RecordHeaders, data: bytes) -> _Alike | None:
     return None if value is None else _Alike(data[: len(data) - len(value)], name, len(value))
 
 
-def _read_headers(body: bytes, at: int) -> tuple[RecordHeaders, int]:
+def _read_headers(body: bytes, at: int, keep: bool) -> tuple[RecordHeaders, int]:
     count, at = decode_varint(body, at)
     if count < 0:
         raise ValueError(f"{count} headers")
@@ -248,5 +293,6 @@ def _read_headers(body: bytes, at: int) -> tuple[RecordHeaders, int]:
             raise ValueError(f"a header value of {length} bytes")
         value = None if length < 0 else body[at : at + length]
         at += max(length, 0)
-        headers.append((name, value))
+        if keep:
+            headers.append((name, value))
     return tuple(headers), at

@@ -229,14 +229,14 @@ def _record_size(number: bytes, value_length: int) -> int:
 _OFFSET_DELTAS: Final[list[bytes]] = []
 
 
-def offset_deltas(count: int) -> Sequence[bytes]:
-    """0, 1, … as varints: the offset deltas of a batch, cached up to a limit."""
+def offset_deltas(end: int, start: int = 0) -> Sequence[bytes]:
+    """The numbers from `start` to below `end` as varints: offset deltas of a batch, cached up to a limit."""
     known = _OFFSET_DELTAS
-    for index in range(len(known), min(count, REMEMBERED_MAX)):
+    for index in range(len(known), min(end, REMEMBERED_MAX)):
         known.append(encode_varint(index))
-    if count <= REMEMBERED_MAX:
-        return known[:count]
-    return known + [encode_varint(index) for index in range(REMEMBERED_MAX, count)]
+    if end <= REMEMBERED_MAX:
+        return known[start:end]
+    return known[start:] + [encode_varint(index) for index in range(max(start, REMEMBERED_MAX), end)]
 
 
 class _Gaps:

@@ -10,7 +10,7 @@ import click
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation
-from strandline.errors import SettingsError
+from strandline.errors import CorruptMessage, SettingsError
 from strandline.report.text.records import shown
 
 path_argument = click.argument("path", type=click.Path(exists=True, path_type=Path))
@@ -26,20 +26,32 @@ def log() -> None:
 @click.option("--records", is_flag=True, help="Also show the records of each batch.")
 @pass_invocation
 def dump(invocation: Invocation, path: Path, records: bool) -> None:
-    """Show the batches of a segment file, or of all segments of a partition's folder."""
+    """Show the batches of a segment file, or of all segments of a partition's folder.
+
+    With --records, a batch whose records cannot be decoded, or have more than 64 MiB, has a line with its
+    problem in their place, and the exit status is 1.
+    """
     from strandline.broker.storage import inspect
 
-    found = False
+    found = undecodable = 0
     for batch in inspect.dump(path, files=SYSTEM_FILES):
-        found = True
+        found += 1
         invocation.out.show(asdict(batch))
         if not records:
             continue
-        for record in inspect.records(batch, files=SYSTEM_FILES):
-            facts = {"offset": record.offset, "timestamp": record.timestamp}
-            invocation.out.show(facts | shown("key", record.key) | shown("value", record.value), indent="  ")
+        try:
+            for record in inspect.records(batch, files=SYSTEM_FILES):
+                facts = {"offset": record.offset, "timestamp": record.timestamp}
+                texts = shown("key", record.key) | shown("value", record.value)
+                invocation.out.show(facts | texts, indent="  ")
+        except CorruptMessage as error:
+            undecodable += 1
+            invocation.out.show({"offset": batch.base_offset, "problem": error.message}, indent="  ")
     if not found:
         invocation.out.note(f"{path}: no batches here")
+    if undecodable:
+        invocation.out.note(f"{path}: the records of {undecodable} of {found} batches cannot be shown")
+        click.get_current_context().exit(FAILED)
 
 
 @log.command()
@@ -49,8 +61,9 @@ def verify(invocation: Invocation, path: Path) -> None:
     """Check every batch of a segment file or a partition's folder; exits with 1 if one is damaged."""
     from strandline.broker.storage import inspect
 
-    findings = list(inspect.verify(path, files=SYSTEM_FILES))
-    for finding in findings:
+    findings = 0
+    for finding in inspect.verify(path, files=SYSTEM_FILES):
+        findings += 1
         invocation.out.show(asdict(finding))
     if not findings and not invocation.out.json:
         invocation.out.line(f"{path}: no fault found")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,9 +12,12 @@ from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.storage import inspect
 from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.segment import file_name
+from strandline.config.limits import DECOMPRESSED_BYTES_MAX, MIB
 from strandline.errors import CorruptMessage, SettingsError
-from strandline.records import HEADER_BYTES, Codec, PackedRecords, encode_batch, encode_values
+from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, encode_batch, encode_values
+from strandline.records.compression import compress
 from tests.broker.storage.support.disk import SMALL, ManualClock, fill
+from tests.strandline.cli.support.cli_process import strandline
 
 
 @pytest.fixture
@@ -48,7 +52,7 @@ def test_a_dump_has_every_batch_and_its_records(folder: Path) -> None:
         1,
     )
     (record,) = inspect.records(batches[0], files=SYSTEM_FILES)
-    assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"v", (("h", None),), 7)
+    assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"v", (), 7)
     records = [r for batch in batches for r in inspect.records(batch, files=SYSTEM_FILES)]
     assert [r.offset for r in records] == list(range(25))
 
@@ -96,6 +100,41 @@ def test_records_that_do_not_decode_are_found(tmp_path: Path) -> None:
     (tmp_path / file_name(0, ".log")).write_bytes(PackedRecords(body, 0, 1, 0, 0).seal())
     (finding,) = inspect.verify(tmp_path, files=SYSTEM_FILES)
     assert "malformed" in finding.problem
+
+
+MANY_RECORDS = [(None, None, (), 0)] * 200_000
+MANY_HEADERS = [(None, None, (("", None),) * 500_000, 0)]
+
+
+@pytest.mark.parametrize("fields", [MANY_RECORDS, MANY_HEADERS], ids=["records", "headers"])
+def test_memory_is_bounded_by_the_bytes_of_a_batch(tmp_path: Path, fields: list[RecordFields]) -> None:
+    """A batch of some kilobytes may have millions of records, and a record millions of headers: all of them
+    at once took gigabytes."""
+    (tmp_path / file_name(0, ".log")).write_bytes(encode_batch(fields, codec=Codec.ZSTD))
+    (batch,) = inspect.dump(tmp_path, files=SYSTEM_FILES)
+    tracemalloc.start()
+    try:
+        assert list(inspect.verify(tmp_path, files=SYSTEM_FILES)) == []
+        assert sum(1 for _ in inspect.records(batch, files=SYSTEM_FILES)) == len(fields)
+        assert tracemalloc.get_traced_memory()[1] < 12 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+async def test_batches_that_cannot_be_shown_are_named_and_counted(tmp_path: Path) -> None:
+    """The others are shown. A small batch may decompress to more than anyone reads."""
+    large = compress(Codec.ZSTD, bytes(DECOMPRESSED_BYTES_MAX + 1))
+    batches = PackedRecords(large, Codec.ZSTD, 1, 0, 0).seal(), encode_values([b"abc"], 0, base_offset=1)
+    (tmp_path / file_name(0, ".log")).write_bytes(b"".join(batches))
+    ended = await strandline("log", "dump", "--records", "-o", "json", str(tmp_path))
+    assert [(each["offset"], "problem" in each) for each in ended.objects if "offset" in each] == [
+        (0, True),
+        (1, False),
+    ]
+    assert f"at most {DECOMPRESSED_BYTES_MAX} bytes" in ended.objects[1]["problem"]
+    assert (ended.status, "the records of 1 of 2 batches cannot be shown" in ended.err) == (1, True)
+    ended = await strandline("log", "verify", "-o", "json", str(tmp_path))
+    assert [(each["offset"], ended.status) for each in ended.objects] == [(0, 1)]
 
 
 def test_a_dump_stops_where_the_bytes_are_no_batch(folder: Path) -> None:

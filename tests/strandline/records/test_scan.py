@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.errors import CorruptMessage, InvalidRecord
-from strandline.records import BatchHeader, Codec, RecordFields, decode_batch, encode_batch, encode_values
+from strandline.records import (
+    BatchHeader,
+    Codec,
+    RecordFields,
+    decode_batch,
+    decode_in_parts,
+    encode_batch,
+    encode_values,
+)
 from strandline.records.encode import _OFFSET_DELTAS, REMEMBERED_MAX, gaps_between, offset_deltas
 from strandline.records.header import HEADER_BYTES, assemble
 from strandline.records.scan import first_without_key, glance
@@ -30,6 +38,37 @@ def test_a_scan_sees_the_same_records_as_decoding(fields: list[RecordFields], co
     assert list(glance(data, header)) == [(r.offset, r.timestamp, r.key is not None) for r in decoded]
     unkeyed = [index for index, record in enumerate(decoded) if record.key is None]
     assert first_without_key(data, header) == (unkeyed[0] if unkeyed else None)
+
+
+@given(records, codecs, st.integers(1, 5))
+def test_decoding_in_parts_gives_the_same_records(
+    fields: list[RecordFields], codec: Codec, size: int
+) -> None:
+    data = encode_batch(fields, codec=codec, base_offset=1_000)
+    header = BatchHeader.parse(data)
+    parts = list(decode_in_parts(data, header, part=size))
+    assert all(len(part) == size for part in parts[:-1])
+    bare = [record._replace(headers=()) for record in decode_batch(data, header)]
+    assert [record for part in parts for record in part] == bare
+
+
+@given(records, st.integers(1, 5), st.data())
+def test_decoding_in_parts_finds_the_same_damage(
+    fields: list[RecordFields], size: int, data: st.DataObject
+) -> None:
+    whole = encode_batch(fields)
+    body = bytearray(whole[HEADER_BYTES:])
+    at = data.draw(st.integers(0, len(body) - 1))
+    body[at] = data.draw(st.integers(0, 255))
+    spoilt = assemble(BatchHeader.parse(whole), bytes(body))
+    header = BatchHeader.parse(spoilt)
+    try:
+        wanted = [record._replace(headers=()) for record in decode_batch(spoilt, header)]
+    except CorruptMessage:
+        with pytest.raises(CorruptMessage):
+            list(decode_in_parts(spoilt, header, part=size))
+    else:
+        assert [r for part in decode_in_parts(spoilt, header, part=size) for r in part] == wanted
 
 
 @pytest.mark.parametrize(("base", "delta"), [(2**63 - 1, 1), (-(2**63), -1), (2**62, 2**62)])
