@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from strandline.adapters.codecs.log import METADATA, PARTITION_COUNTS
 from strandline.client.addresses import parse_bootstrap, unreachable
 from strandline.client.backoff import backoff_s
-from strandline.client.retry import Tries
+from strandline.client.retry import Tries, retry
 from strandline.client.scope import Scope
 from strandline.client.waits import WAITS_LOGGER, Notice
 from strandline.config.client import ClientSettings
@@ -36,6 +36,8 @@ from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionM
 
 logger = logging.getLogger(__name__)
 unled = logging.getLogger(WAITS_LOGGER)
+
+T = TypeVar("T")
 
 LEADER_WAIT_MS: Final = 1_000
 """The longest time that a broker holds its answer until it knows a new leader. Then another one is asked."""
@@ -124,22 +126,15 @@ class Cluster:
 
     async def topic(self, name: str, *, partitions_min: int = 0) -> TopicMetadata:
         """A topic's metadata. It is requested if it is unknown, or known with fewer partitions than
-        `partitions_min`: the topic may have grown. While brokers cannot tell it is requested again, for
-        `request_timeout_ms`. Raises UnknownTopicOrPartition, BrokerNotAvailable.
+        `partitions_min`: the topic may have grown. While brokers cannot tell it is requested again (`told`).
+        Raises UnknownTopicOrPartition, BrokerNotAvailable.
         """
         known = self._topics.get(name)
         if known is not None and len(known.partitions) >= partitions_min:
             return known
         tries = Tries(self._settings, self._clock, TOPIC_WAIT_MS / 1000)
-        gives_up_at = self._clock.monotonic() + self.request_timeout_s
         while True:
-            try:
-                answer = await self.refresh([name])
-            except NoneCanTell:
-                if self._clock.monotonic() >= gives_up_at:
-                    raise
-                await tries.pause()
-                continue
+            answer = await self.told(lambda: self.refresh([name]))
             known = self._topics.get(name)
             late = tries.over
             if known is not None and (late or len(known.partitions) >= partitions_min):
@@ -162,6 +157,18 @@ class Cluster:
             return answer
 
     # --- asking ------------------------------------------------------------------------------
+
+    async def told(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """The result of `ask`, which is called again while brokers cannot tell, for `request_timeout_ms`.
+        Raises BrokerNotAvailable if none is reached, or none can tell in that time, and what `ask` raises."""
+        return await retry(
+            ask,
+            "no broker can tell now",
+            settings=self._settings,
+            clock=self._clock,
+            limit_s=self.request_timeout_s,
+            retriable=lambda error: isinstance(error, NoneCanTell),
+        )
 
     async def ask(self, query: MetadataQuery, *, prefer: Iterable[int] = ()) -> MetadataAnswer:
         """Request metadata from any broker, and apply the answer.

@@ -216,14 +216,15 @@ class Admin(
         return await ask_leaders(self._cluster, questions, self._settings, self._clock, timeout_s=timeout_s)
 
     async def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
-        """The brokers, the controller and these topics (None: all), as one broker knows them.
+        """The brokers, the controller and these topics (None: all), as one broker knows them. While brokers
+        cannot read them from ZooKeeper they are asked again, for `request_timeout_ms`.
 
         Raises UnknownTopicOrPartition, BrokerNotAvailable.
         """
         self._scope.check()
         tries = Tries(self._settings, self._clock, TOPIC_WAIT_MS / 1000)
         while True:
-            answer = await self._ask(MetadataQuery(tuple(topics or ())))
+            answer = await self._cluster.told(lambda: self._ask(MetadataQuery(tuple(topics or ()))))
             if not answer.errors:
                 return answer.cluster
             error = next(iter(answer.errors.values()))
