@@ -123,7 +123,7 @@ def check_config(values: Mapping[str, str], replication_factor: int) -> dict[str
     Raises InvalidConfig, also for a bound on in-sync replicas that no write could ever meet
     (CORRECTNESS I11).
     """
-    config = TopicConfig.parse(values)
+    config = TopicConfig.parse_new(values)
     wanted = config.min_insync_replicas
     if wanted is not None and wanted > replication_factor:
         raise InvalidConfig(

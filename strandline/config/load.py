@@ -21,6 +21,9 @@ SECRETS: Final = ("password", "token")
 NO_VALUES: Final = ("missing", "extra_forbidden")
 """Errors without a value: a name that is no setting may be a misspelt one of a secret."""
 
+NUMBER_MAX: Final = 2**63 - 1
+"""The most that a setting without a bound of its own may be. Timers, and what is sent, have 64 bits."""
+
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 
@@ -42,7 +45,7 @@ def build(cls: type[SettingsT], given: Mapping[str, Any], environment: Mapping[s
     values = read_file(environment) | _variables(environment) if is_service else {}
     values |= {name: value for name, value in given.items() if value is not None}
     try:
-        return cls(**values)
+        made = cls(**values)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
@@ -52,6 +55,11 @@ def build(cls: type[SettingsT], given: Mapping[str, Any], environment: Mapping[s
         value = "" if first["type"] in NO_VALUES else _shown(name, first["input"])
         variable = f" (set {PREFIX}{name.upper()})" if is_service else ""
         raise SettingsError(f"setting {name}{value}: {wrong}{variable}") from None
+    for name in made.model_fields_set:
+        number = getattr(made, name)
+        if isinstance(number, int | float) and number > NUMBER_MAX:
+            raise SettingsError(f"setting {name} = {number}: give at most {NUMBER_MAX}")
+    return made
 
 
 def _shown(name: str, value: Any) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from strandline.config.limits import KIB, MIB, STORED_BATCH_BYTES_MAX
 from strandline.errors import InvalidConfig
+from strandline.vocabulary.typed_json import INT32_MAX, INT64_MAX
+
+SHOWN_CHARS_MAX: Final = 64
 
 
 class TopicConfig(BaseModel):
@@ -74,9 +77,32 @@ class TopicConfig(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"])
-            raise InvalidConfig(f"topic config {name}={first['input']!r}: {first['msg']}") from None
+            wrong = f"give at most {_most(name)}" if first["type"] == "int_parsing_size" else first["msg"]
+            raise InvalidConfig(f"topic config {name}={_shown(first['input'])}: {wrong}") from None
+
+    @classmethod
+    def parse_new(cls, values: Mapping[str, str]) -> Self:
+        """As `parse`, for values that a caller gives: numbers also have to fit the types that Kafka gives
+        them. Earlier versions stored others, which stay readable: a log is not left closed for them."""
+        config = cls.parse(values)
+        for name in values:
+            value, most = getattr(config, name.replace(".", "_")), _most(name)
+            if isinstance(value, int) and value > most:
+                raise InvalidConfig(
+                    f"topic config {name}={_shown(values[name])}: give at most {most}", limit=most
+                )
+        return config
 
     def overrides(self) -> dict[str, str]:
         """The values that were set, as text under Kafka's names."""
         dumped = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
         return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in dumped.items()}
+
+
+def _most(name: str) -> int:
+    return INT32_MAX if name == "index.interval.bytes" else INT64_MAX
+
+
+def _shown(value: str) -> str:
+    """A value as an error shows it."""
+    return repr(value if len(value) <= SHOWN_CHARS_MAX else f"{value[:SHOWN_CHARS_MAX]}…")

@@ -35,7 +35,9 @@ def canonical(name: str, kind: Kind, text: str) -> str:
             bound = _INT_MAX[kind.name]
             number = _whole(value)
             if number is None or not -bound - 1 <= number <= bound:
-                raise InvalidConfig(f"{name}={text!r} is no whole number of Kafka's type {kind.name}")
+                raise InvalidConfig(
+                    f"{name}={text!r} is no whole number of Kafka's type {kind.name}: {-bound - 1} to {bound}"
+                )
             value = str(number)
         case Kind.LIST:
             value = ",".join(part.strip() for part in value.split(","))

@@ -38,6 +38,7 @@ from strandline.errors import (
 from strandline.ids import BrokerEpoch, BrokerId, TopicId
 from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.metadata import Endpoint, Registration
+from strandline.vocabulary.topic_config import TopicConfig
 
 
 def live(*ids: int, leaving: tuple[int, ...] = (), dead: tuple[int, ...] = ()) -> Brokers:
@@ -203,6 +204,43 @@ def test_a_bad_config_is_refused_by_name(config: dict[str, str], says: str) -> N
     error = refusal(NewTopic("t", 1, 1, config))
     assert isinstance(error, InvalidConfig)
     assert says in error.message
+
+
+LONGS = [
+    field.alias or name
+    for name, field in TopicConfig.model_fields.items()
+    if field.annotation is int and not any(hasattr(each, "le") for each in field.metadata)
+]
+
+
+@pytest.mark.parametrize("value", [str(2**63), "9" * 5_000], ids=["64-bits", "digits"])
+@pytest.mark.parametrize("name", LONGS)
+def test_a_number_beyond_kafkas_type_of_it_is_refused_by_its_value_and_bound(name: str, value: str) -> None:
+    """Clients of the Kafka port could not read it. Earlier versions stored such numbers: they stay readable,
+    and the replicas' logs open."""
+    most = 2**31 - 1 if name == "index.interval.bytes" else 2**63 - 1
+    error = refusal(NewTopic("t", 1, 1, {name: value}))
+    assert isinstance(error, InvalidConfig)
+    assert error.message.startswith(f"topic config {name}='{value[:64]}")
+    assert error.message.endswith(f"give at most {most}") and len(error.message) < 200
+    with pytest.raises(InvalidConfig, match=f"{name}=.*give at most {most}"):
+        change_config({}, {name: value}, [], 1)
+    assert change_config({name: str(2**63)}, {}, [name], 1) == {}
+    assert check_config({name: str(most)}, 1) == {name: str(most)}
+    assert TopicConfig.parse({name: str(2**63)}).overrides() == {name: str(2**63)}
+
+
+@pytest.mark.parametrize("value", ["-2", "nan", "inf", "-inf", "1.5", "1e3", "0x10", ""])
+@pytest.mark.parametrize("name", [*LONGS, "min.insync.replicas", "segment.bytes", "max.message.bytes"])
+def test_what_is_no_whole_number_of_a_config_is_refused(name: str, value: str) -> None:
+    error = refusal(NewTopic("t", 1, 1, {name: value}))
+    assert isinstance(error, InvalidConfig) and f"{name}={value!r}" in error.message
+
+
+@pytest.mark.parametrize("value", ["-0.1", "1.1", "nan", "inf", "1e400"])
+def test_a_fraction_is_of_one(value: str) -> None:
+    error = refusal(NewTopic("t", 1, 1, {"min.cleanable.dirty.ratio": value}))
+    assert isinstance(error, InvalidConfig) and repr(value) in error.message
 
 
 def test_an_explicit_assignment_is_taken_as_it_is() -> None:

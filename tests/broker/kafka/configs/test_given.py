@@ -64,6 +64,8 @@ def test_what_clients_read_they_may_set(known: FixedConfig | IgnoredConfig) -> N
         ("segment.index.bytes", "ten", "no whole number"),
         ("segment.index.bytes", "3000000000", "no whole number"),
         ("segment.index.bytes", "9" * 1_000, "no whole number"),
+        ("retention.ms", str(2**63), f"'{2**63}' is no whole number .* to {2**63 - 1}$"),
+        ("retention.ms", "inf", "no whole number"),
         ("preallocate", "perhaps", "true or false"),
         ("retention", "1", "unknown topic config"),
         ("retention.ms", None, "has no value"),
