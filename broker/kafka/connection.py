@@ -28,6 +28,7 @@ from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part
 from strandline.errors import AuthenticationFailed, StrandlineError
 from strandline.ports import Caller, Listener
+from strandline.room import one_host
 from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.security.quotas.model import Quota
 from strandline.tasks import Slices
@@ -194,7 +195,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     @property
     def client_host(self) -> str:
-        return self._caller.host
+        """What bounds for one address count it as."""
+        return one_host(self._caller.host)
 
     # --- memory of the arriving frame --------------------------------------------------------
 

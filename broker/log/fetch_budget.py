@@ -12,9 +12,14 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from strandline.adapters.rpc.server.held_calls import host_of
+from strandline.room import one_host
 
 ADDRESS_SHARE: Final = 1.5
 """What the owners of one address may have, as a part of `of_all`."""
+
+
+def _host(owner: str) -> str:
+    return one_host(host_of(owner))
 
 
 class _Waiting(NamedTuple):
@@ -71,7 +76,7 @@ class FetchBudget:
         amount = min(amount, self._of_one)
         if self.take_now(owner, amount):
             return amount
-        waiting = _Waiting(owner, host_of(owner), amount, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(owner, _host(owner), amount, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._serve()
         try:
@@ -86,7 +91,7 @@ class FetchBudget:
 
     def take_now(self, owner: str, amount: int) -> bool:
         """Takes the amount if that needs no wait."""
-        if self._waiting or not self._has(owner, host_of(owner), amount):
+        if self._waiting or not self._has(owner, _host(owner), amount):
             return False
         self._grant(owner, amount)
         return True
@@ -100,7 +105,7 @@ class FetchBudget:
 
     def _grant(self, owner: str, amount: int) -> None:
         self._taken[owner] = self._taken.get(owner, 0) + amount
-        self._of_address[host_of(owner)] += amount
+        self._of_address[_host(owner)] += amount
         self._total += amount
 
     def give_back(self, owner: str, amount: int) -> None:
@@ -109,7 +114,7 @@ class FetchBudget:
             self._taken[owner] = left
         else:
             self._taken.pop(owner, None)
-        self._of_address[address := host_of(owner)] -= amount
+        self._of_address[address := _host(owner)] -= amount
         if not self._of_address[address]:
             del self._of_address[address]
         self._total -= amount

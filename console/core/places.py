@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from strandline.room import one_host
+
 
 class Places:
     """Counts what is taken: `all_max` places, `one_max` of them by one address."""
@@ -18,8 +20,8 @@ class Places:
 
     def missing(self, address: str) -> str | None:
         """Whose places are all taken, as a sentence begins; None: there is one for this address."""
-        if self._taken[address] >= self._one_max:
-            return f"{self._taken[address]} of your address ({address}) are open"
+        if (of_one := self._taken[one_host(address)]) >= self._one_max:
+            return f"{of_one} of your address ({address}) are open"
         if self._taken.total() >= self._all_max:
             return f"{self._taken.total()} of all browsers are open"
         return None
@@ -27,10 +29,11 @@ class Places:
     @contextmanager
     def taken(self, address: str) -> Iterator[None]:
         """Takes a place until the end of the block. Ask `missing` first, without an `await` between."""
-        self._taken[address] += 1
+        host = one_host(address)
+        self._taken[host] += 1
         try:
             yield
         finally:
-            self._taken[address] -= 1
-            if not self._taken[address]:
-                del self._taken[address]
+            self._taken[host] -= 1
+            if not self._taken[host]:
+                del self._taken[host]

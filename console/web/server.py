@@ -19,6 +19,7 @@ from strandline.config.console import ConsoleSettings
 from strandline.config.limits import KIB
 from strandline.console.web.access import HEAD_BYTES_MAX
 from strandline.errors import SettingsError
+from strandline.room import one_host
 
 GRACE_S: Final = 1
 """How long requests in progress have to end when the console stops."""
@@ -55,23 +56,23 @@ class _Connection(H11Protocol):
         super().__init__(**given)
         self._of_one_max = settings.client_connections_max
         self._of_address = of_address
-        self._address = ""
+        self._counted = ""
         self._arriving = _Limit(settings.request_ms_max / 1000)
         self._leaving = _Limit(settings.request_ms_max / 1000)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._address = "" if self.client is None else self.client[0]
-        self._of_address[self._address] += 1
-        if self._of_address[self._address] > self._of_one_max:
+        self._counted = "" if self.client is None else one_host(self.client[0])
+        self._of_address[self._counted] += 1
+        if self._of_address[self._counted] > self._of_one_max:
             transport.abort()
             return
         self._watch_arrival()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._of_address[self._address] -= 1
-        if not self._of_address[self._address]:
-            del self._of_address[self._address]
+        self._of_address[self._counted] -= 1
+        if not self._of_address[self._counted]:
+            del self._of_address[self._counted]
         self._arriving.done()
         self._leaving.done()
         super().connection_lost(exc)

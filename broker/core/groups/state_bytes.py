@@ -11,6 +11,7 @@ from typing import Final
 
 from strandline.broker.core.groups.records import ReadTopics
 from strandline.errors import InvalidRequest
+from strandline.room import one_host
 from strandline.security.principal import ANONYMOUS, Principal
 
 GROUP_BYTES: Final = 1_024
@@ -40,7 +41,7 @@ class PendingMember:
     @property
     def caller(self) -> Principal | str:
         """Who asked for the id: its principal, or the address of a caller without a name."""
-        return self.host if self.owner is None or self.owner == ANONYMOUS else self.owner
+        return one_host(self.host) if self.owner is None or self.owner == ANONYMOUS else self.owner
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict, deque
 from typing import Final
 
 from strandline.errors import ThrottlingQuotaExceeded
+from strandline.room import one_host
 
 STEPS_PER_ADDRESS_MAX: Final = 32
 """Steps in progress, those that wait among them."""
@@ -32,24 +33,26 @@ class Attempts:
     def begin(self, address: str, now: float) -> float:
         """Count one step, until `end`. Returns the seconds that it has to wait. Raises
         ThrottlingQuotaExceeded, and then counts none."""
-        if self._in_progress[address] >= STEPS_PER_ADDRESS_MAX:
+        host = one_host(address)
+        if self._in_progress[host] >= STEPS_PER_ADDRESS_MAX:
             raise ThrottlingQuotaExceeded(
                 f"{STEPS_PER_ADDRESS_MAX} logins from {address} are in progress", limit=STEPS_PER_ADDRESS_MAX
             )
-        self._in_progress[address] += 1
-        failures = self._failed.get(address, ())
+        self._in_progress[host] += 1
+        failures = self._failed.get(host, ())
         return DELAY_S if sum(now - at < FAILURES_S for at in failures) >= FAILURES_MAX else 0.0
 
     def failed(self, address: str, now: float) -> None:
         """Note that a login of this address failed."""
-        failures = self._failed.setdefault(address, deque(maxlen=FAILURES_MAX))
+        host = one_host(address)
+        failures = self._failed.setdefault(host, deque(maxlen=FAILURES_MAX))
         failures.append(now)
-        self._failed.move_to_end(address)
+        self._failed.move_to_end(host)
         while len(self._failed) > ADDRESSES_MAX:
             self._failed.popitem(last=False)
 
     def end(self, address: str) -> None:
         """The step is over, however it ended."""
-        self._in_progress[address] -= 1
-        if self._in_progress[address] <= 0:
-            del self._in_progress[address]
+        self._in_progress[host := one_host(address)] -= 1
+        if self._in_progress[host] <= 0:
+            del self._in_progress[host]

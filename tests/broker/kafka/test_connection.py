@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -305,11 +306,14 @@ async def test_a_small_request_does_not_wait_behind_large_frames_that_never_end(
             connection.connection_lost(None)
 
 
-async def test_a_large_request_does_not_wait_behind_frames_of_one_client_that_never_end() -> None:
+@pytest.mark.parametrize("hosts", [["192.0.2.1"] * 3, [f"2001:db8::{number}" for number in range(3)]])
+async def test_a_large_request_does_not_wait_behind_frames_of_one_client_that_never_end(
+    hosts: list[str],
+) -> None:
     """CORRECTNESS X6: however many connections it has, other clients have half of the memory."""
     held = Held()
     async with connected(held) as (shared, first, first_transport):
-        hostile = [(first, first_transport), *(shared.connect() for _ in range(3))]
+        hostile = [(first, first_transport), *map(shared.connect, hosts)]
         for connection, transport in hostile:
             feed(connection, transport, (16 * MIB).to_bytes(4, "big") + bytes(16 * MIB - 1), repeat(MIB))
         assert not hostile[-1][1].is_reading()

@@ -61,7 +61,7 @@ async def test_owners_at_the_bound_of_all_do_not_lock_out_one_that_has_nothing()
         await waiting
 
 
-@pytest.mark.parametrize("form", ["ipv4:192.0.2.{}:5", "kafka:192.0.2.{}:5", "ipv6:%5B2001:db8::{}%5D:5"])
+@pytest.mark.parametrize("form", ["ipv4:192.0.2.{}:5", "kafka:192.0.2.{}:5", "ipv6:%5B2001:db8:{}::%5D:5"])
 async def test_one_address_with_many_connections_does_not_lock_out_another(form: str) -> None:
     """Connections that never read their answers were enough, each with one answer, to stop all fetches."""
     budget = FetchBudget(of_one=10, of_all=20)

@@ -13,6 +13,7 @@ from strandline.adapters.rpc.logins.codec import SERVED_AUTHENTICATE
 from strandline.config.sasl import SaslSettings
 from strandline.errors import BrokerNotAvailable, StrandlineError, ThrottlingQuotaExceeded
 from strandline.ports import Caller, Clock, Reply, Served, ServedStream
+from strandline.room import one_host
 from strandline.security.login.messages import LoginAnswer, LoginMessage
 from strandline.security.login.sessions import Session, Sessions
 from strandline.security.login.steps import Login, session_ms
@@ -93,18 +94,19 @@ class PortLogins:
         except TimeoutError:
             raise BrokerNotAvailable(f"the login took longer than {self._login_s_max:.1f} s") from None
         finally:
-            self._in_progress[caller.host] -= 1
+            self._in_progress[one_host(caller.host)] -= 1
             self._in_progress += Counter()  # without addresses that have none
 
     def _take_place(self, address: str) -> None:
         """Raises ThrottlingQuotaExceeded."""
+        host = one_host(address)
         for count, bound, whose in (
             (self._in_progress.total(), self._logins_max, ""),
-            (self._in_progress[address], self._logins_max // 2, f" from {address}"),
+            (self._in_progress[host], self._logins_max // 2, f" from {address}"),
         ):
             if count >= bound:
                 raise ThrottlingQuotaExceeded(f"{bound} logins{whose} are in progress", limit=bound)
-        self._in_progress[address] += 1
+        self._in_progress[host] += 1
 
     async def _carry_out(
         self, requests: AsyncIterator[LoginMessage], reply: Reply[LoginAnswer], caller: Caller

@@ -11,6 +11,7 @@ from types import TracebackType
 from urllib.parse import unquote
 
 from strandline.errors import ThrottlingQuotaExceeded
+from strandline.room import one_host
 
 
 def host_of(peer: str) -> str:
@@ -27,7 +28,7 @@ class TooManyCalls(ThrottlingQuotaExceeded):
 
 
 class HeldCalls:
-    """The open calls of one process, by the address that made them."""
+    """The open calls of one process, by the host that made them (`one_host`)."""
 
     def __init__(self, address_max: int) -> None:
         self._address_max = address_max
@@ -40,17 +41,18 @@ class HeldCalls:
 
     def of(self, address: str) -> int:
         """The open calls of this address."""
-        return self._open[address]
+        return self._open[one_host(address)]
 
     def one(self, address: str) -> _Held:
         """Counts a call until the end of the `with` block. Raises TooManyCalls, and then counts none."""
-        if self._open[address] >= self._address_max:
+        host = one_host(address)
+        if self._open[host] >= self._address_max:
             raise TooManyCalls(
                 f"{address} has {self._address_max} calls and streams open, the most for one address "
                 "(setting client_calls_max): close clients, or try again",
                 limit=self._address_max,
             )
-        return _Held(self._open, address)
+        return _Held(self._open, host)
 
 
 class _Held:

@@ -1,4 +1,4 @@
-"""Counts connections by the address that made them."""
+"""Counts connections by the host that made them."""
 
 from __future__ import annotations
 
@@ -6,31 +6,33 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from strandline.room import one_host
+
 
 class ConnectionCount:
     """The connections of one kind that there are."""
 
-    __slots__ = ("_by_address", "total")
+    __slots__ = ("_by_host", "total")
 
     def __init__(self) -> None:
         self.total = 0
         """Those of all addresses."""
-        self._by_address: Counter[str] = Counter()
+        self._by_host: Counter[str] = Counter()
 
     def of(self, address: str) -> int:
-        """Those that this address made."""
-        return self._by_address[address]
+        """Those that the host of this address made."""
+        return self._by_host[one_host(address)]
 
     def add(self, address: str) -> None:
         self.total += 1
-        self._by_address[address] += 1
+        self._by_host[one_host(address)] += 1
 
     def remove(self, address: str) -> None:
         """One that was added ended."""
         self.total -= 1
-        self._by_address[address] -= 1
-        if not self._by_address[address]:
-            del self._by_address[address]
+        self._by_host[host := one_host(address)] -= 1
+        if not self._by_host[host]:
+            del self._by_host[host]
 
     @contextmanager
     def one(self, address: str) -> Iterator[None]:
