@@ -11,9 +11,9 @@ from typing import Final
 import structlog
 
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.facts import read_reassignment
+from strandline.adapters.zookeeper.facts import read_reassignment, read_topic
 from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
-from strandline.controller.core.survey import Survey, SurveyedPartition
+from strandline.controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.controller.core.upkeep.queues import QueueEntry, waiting_keys
 from strandline.controller.core.upkeep.repairs import (
     CallElection,
@@ -96,11 +96,7 @@ class Repairs:
     async def _drop(self, mend: Repair) -> None:
         match mend:
             case DropReassignment(standing):
-                path = znodes.reassigned(standing.topic, standing.partition)
-                now = await read_reassignment(self._term.session, standing.topic, standing.partition)
-                if now is not None and now.value.topic_id != standing.topic_id:
-                    return  # of a topic that has the name since then, and versions that begin again
-                if await self._remove([Delete(path, standing.version)]):
+                if await self._remove(await self._drops(standing)):
                     await self._remove([Delete(znodes.reassigned_topic(standing.topic))])
                     logger.warning(
                         "repair: a reassignment of a topic that is gone",
@@ -113,6 +109,18 @@ class Repairs:
             case _:
                 return
 
+    async def _drops(self, standing: StandingReassignment) -> Sequence[Operation]:
+        """The operations that drop this leftover; none if by now its place has the move of a topic that has
+        the name since then: its versions begin again. While the present topic is there, no other znode takes
+        that place, so that is checked in the same write."""
+        session, path = self._term.session, znodes.reassigned(standing.topic, standing.partition)
+        present = await read_topic(session, standing.topic)
+        now = await read_reassignment(session, standing.topic, standing.partition)
+        if now is None or now.value.topic_id != standing.topic_id:
+            return ()
+        fence = [] if present is None else [znodes.of_incarnation(present.value.topic_id)]
+        return (Delete(path, standing.version), *fence)
+
     async def _drop_notices(self, broker: BrokerId) -> None:
         folder = znodes.elections(broker)
         notices = sorted(await self._term.session.children(folder))
@@ -121,7 +129,10 @@ class Repairs:
             await self._remove([Delete(f"{folder}/{notice}") for notice in part])
 
     async def _remove(self, deletes: Sequence[Operation]) -> bool:
-        """Returns False if the nodes were removed or changed by another writer, or have more children."""
+        """Returns False if there are none, if the nodes were removed or changed by another writer, or have
+        more children."""
+        if not deletes:
+            return False
         try:
             session = self._term.session
             await session.write(deletes, partial(session.is_absent, deletes[0].path))

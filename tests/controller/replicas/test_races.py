@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.layout.reassignment_znodes import dump_reassignment
 from strandline.controller.core.reassignment import MoveFrom
 from strandline.controller.core.survey import Survey
 from strandline.controller.replicas.balance import CAUSE, Balances
@@ -219,3 +220,34 @@ async def test_a_move_of_the_present_topic_is_not_taken_for_that_of_one_that_is_
 
         await eventually(dropped)
         assert await reassignment(on.session, *NAME) is not None
+
+
+async def test_a_move_that_begins_while_a_leftover_is_dropped_stays(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """The topic beside the leftover is made anew after the leftover was read, and its partition moves."""
+    async with acting(zookeeper, open_session, mend_after_ms=50) as on:
+        path, topics, repairs = znodes.reassigned(*NAME), Topics(on.term), Repairs(on.term)
+        await on.move()
+        moving = await reassignment(on.session, *NAME)
+        assert moving is not None
+        await on.session.delete(path)
+        await on.session.create(path, dump_reassignment(replace(moving, topic_id=TopicId("before"))))
+        survey = await on.survey()
+
+        async def made_anew() -> None:
+            (gone,) = await topics.delete(["t"], [], ())
+            new = NewTopic("t", 0, assignments=[BEFORE])
+            (made,) = await topics.create([new], (), validate_only=False, internal=False)
+            assert gone.error is made.error is None
+            await on.ask(PartitionReassignment(NAME, AFTER))
+
+        async def tried() -> bool:
+            await repairs.step(survey, {})
+            return path not in on.reads.after
+
+        on.reads.after[path] = made_anew
+        await eventually(tried)
+        node, standing = await topic_node(on.session, "t"), await reassignment(on.session, *NAME)
+        assert node is not None and standing is not None
+        assert standing.topic_id == node.topic_id != on.topic_id
