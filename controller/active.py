@@ -47,6 +47,7 @@ from strandline.vocabulary.admin import (
     DeletedAcls,
     DrainBroker,
     DrainProgress,
+    ElectUnclean,
     ForgottenBroker,
     NewTopic,
     OngoingReassignment,
@@ -208,10 +209,9 @@ class ActiveController:
         return await self._carry_out(elect_preferred(self._term, names, repeated))
 
     async def elect_unclean(
-        self, names: Sequence[TopicPartition], repeated: Collection[TopicPartition], *, validate_only: bool
+        self, asked: ElectUnclean, repeated: Collection[TopicPartition]
     ) -> list[UncleanElection]:
-        work = elect_unclean(self._term, names, repeated, validate_only=validate_only)
-        return await self._carry_out(work)
+        return await self._carry_out(elect_unclean(self._term, asked, repeated))
 
     async def describe_cluster(self) -> ClusterDescription:
         return await self._carry_out(describe_cluster(self._term))

@@ -53,10 +53,7 @@ def admin_calls(
         ServedCall(rpcs.REASSIGN.served, lambda asked, _: service.reassign(asked)),
         ServedCall(rpcs.LIST_REASSIGNMENTS.served, lambda _, caller: service.list_reassignments()),
         ServedCall(rpcs.ELECT_PREFERRED.served, lambda names, _: service.elect_preferred(names)),
-        ServedCall(
-            rpcs.ELECT_UNCLEAN.served,
-            lambda r, _: service.elect_unclean(r.partitions, validate_only=r.validate_only),
-        ),
+        ServedCall(rpcs.ELECT_UNCLEAN.served, lambda asked, _: service.elect_unclean(asked)),
         ServedCall(rpcs.DRAIN_BROKER.served, lambda asked, _: service.drain_broker(asked)),
         ServedCall(rpcs.CHECK_BROKER.served, topics.check_broker),
         ServedCall(rpcs.FORGET_BROKER.served, lambda r, _: service.forget_broker(r.broker)),

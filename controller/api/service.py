@@ -26,6 +26,7 @@ from strandline.vocabulary.admin import (
     DeletedAcls,
     DrainBroker,
     DrainProgress,
+    ElectUnclean,
     ForgottenBroker,
     NewTopic,
     OngoingReassignment,
@@ -118,15 +119,16 @@ class AdminService:
         repeated = check_partitions_asked(names)
         return await self._active().elect_preferred(names, repeated)
 
-    async def elect_unclean(
-        self, names: Sequence[TopicPartition], *, validate_only: bool = False
-    ) -> list[UncleanElection]:
+    async def elect_unclean(self, asked: ElectUnclean) -> list[UncleanElection]:
         """Returns one outcome for each named partition. Without names, for each that has no leader.
 
-        Raises InvalidRequest for too many partitions at once, NotController, OutcomeUnknown.
+        Raises InvalidRequest for too many partitions at once and for ids that are not as many, NotController,
+        OutcomeUnknown.
         """
-        repeated = check_partitions_asked(names)
-        return await self._active().elect_unclean(names, repeated, validate_only=validate_only)
+        repeated = check_partitions_asked(asked.partitions)
+        if asked.topic_ids and len(asked.topic_ids) != len(asked.partitions):
+            raise InvalidRequest(f"{len(asked.topic_ids)} ids for {len(asked.partitions)} partitions")
+        return await self._active().elect_unclean(asked, repeated)
 
     async def drain_broker(self, asked: DrainBroker) -> DrainProgress:
         """Returns what the broker still has. The drain continues in the background; the same request again

@@ -16,7 +16,12 @@ from strandline.controller.core.unclean import UncleanPlan, plan_unclean
 from strandline.controller.leadership.transfer import LOOK_AGAIN_S
 from strandline.controller.term.asked import asked_by
 from strandline.controller.term.notices import leave_notices
-from strandline.controller.term.placements import PlacedPartitions, read_placements, unknown_partition
+from strandline.controller.term.placements import (
+    PlacedPartitions,
+    check_topic,
+    read_placements,
+    unknown_partition,
+)
 from strandline.controller.term.reading import read_partitions
 from strandline.controller.term.term import Term
 from strandline.errors import (
@@ -26,9 +31,17 @@ from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
+from strandline.ids import (
+    NO_BROKER,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    PartitionKey,
+    TopicId,
+    TopicPartition,
+)
 from strandline.tasks import pipelined
-from strandline.vocabulary.admin import UncleanElection
+from strandline.vocabulary.admin import ElectUnclean, UncleanElection
 
 logger = structlog.get_logger(__name__)
 
@@ -48,18 +61,15 @@ class _Wanted:
 
 
 async def elect_unclean(
-    term: Term,
-    names: Sequence[TopicPartition],
-    repeated: Collection[TopicPartition] = (),
-    *,
-    validate_only: bool = False,
+    term: Term, asked: ElectUnclean, repeated: Collection[TopicPartition] = ()
 ) -> list[UncleanElection]:
     """Asks for elections, and waits. An outcome without an error is a partition that has a leader; with
     `validate_only`, one that would get a leader.
 
-    Returns one outcome for each of `names`, in order. Without names it covers all partitions, and returns the
-    outcomes of those without a leader.
+    Returns one outcome for each partition asked for, in order. Without any it covers all partitions, and
+    returns the outcomes of those without a leader.
     """
+    names, ids = asked.partitions, dict(zip(asked.partitions, asked.topic_ids, strict=False))
     outcomes: dict[TopicPartition, UncleanElection] = {}
     for name in repeated:
         twice = InvalidRequest(f"partition {name} stands more than once in the request")
@@ -71,6 +81,7 @@ async def elect_unclean(
             name = TopicPartition(topic, number)
             try:
                 there = numbers.there(number)
+                check_topic(there.node, topic, ids.get(name, ""))
                 plan = plan_unclean(name, there.partitions[number], brokers)
             except ElectionNotNeeded as error:
                 if names:
@@ -81,8 +92,8 @@ async def elect_unclean(
                 key = PartitionKey(there.node.topic_id, PartitionId(number))
                 epoch = there.partitions[number].state.leader_epoch
                 wanted.append(_Wanted(name, key, epoch, plan))
-                outcomes[name] = _election(name, plan)
-    if not validate_only:
+                outcomes[name] = _election(name, plan, there.node.topic_id)
+    if not asked.validate_only:
         outcomes |= await _have_elected(term, wanted)
     return [outcomes[name] for name in names or sorted(outcomes)]
 
@@ -119,7 +130,7 @@ async def _have_elected(term: Term, wanted: Sequence[_Wanted]) -> dict[TopicPart
     return {each.name: UncleanElection(each.name, _late(each)) for each in left}
 
 
-def _election(name: TopicPartition, plan: UncleanPlan) -> UncleanElection:
+def _election(name: TopicPartition, plan: UncleanPlan, topic_id: TopicId) -> UncleanElection:
     chosen, loss = plan.chosen, plan.loss
     return UncleanElection(
         name,
@@ -129,6 +140,7 @@ def _election(name: TopicPartition, plan: UncleanPlan) -> UncleanElection:
         known_end=loss.end,
         known=str(loss),
         missing=plan.missing,
+        topic_id=topic_id,
     )
 
 

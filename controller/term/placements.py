@@ -12,8 +12,10 @@ from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.reassignment import Placed
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.errors import UnknownTopicOrPartition
+from strandline.ids import TopicId
 from strandline.ports import NoNode
 from strandline.tasks import pipelined
+from strandline.vocabulary.log_position import same_topic
 from strandline.vocabulary.metadata import Reassignment
 from strandline.vocabulary.topics import is_topic_name
 
@@ -33,6 +35,12 @@ def unknown_partition(topic: PlacedPartitions, number: int) -> UnknownTopicOrPar
     """The error for a partition number that the topic does not have."""
     last = topic.node.partitions - 1
     return UnknownTopicOrPartition(f"topic {topic.name!r} has partitions 0 to {last}, there is no {number}")
+
+
+def check_topic(node: znodes.TopicNode, name: str, wanted_id: str) -> None:
+    """Raises UnknownTopicOrPartition if another id is wanted than that of the topic that has the name."""
+    if not same_topic(TopicId(wanted_id), node.topic_id):
+        raise UnknownTopicOrPartition(f"topic {name!r} is another one by now: its id is {node.topic_id}")
 
 
 async def read_placements(

@@ -20,7 +20,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_deletion, read_isr, read_reassignment, read_replicas
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.term.fenced_session import FencedSession
-from strandline.controller.term.placements import read_moving_of
+from strandline.controller.term.placements import check_topic, read_moving_of
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import Multi, Step, deletion_step
@@ -43,8 +43,8 @@ async def mark_for_deletion(session: FencedSession, name: str, wanted_id: str = 
     """Marks the topic; from now on every active controller will delete it. Raises UnknownTopicOrPartition,
     also for a topic with another id than the wanted one, and ThrottlingQuotaExceeded."""
     node = await read_topic(session, name)
-    if node is not None and wanted_id not in ("", node.topic_id):
-        raise UnknownTopicOrPartition(f"topic {name!r} is another one by now: its id is {node.topic_id}")
+    if node is not None:
+        check_topic(node, name, wanted_id)
     if node is None or node.partitions == 0:
         raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
     marker = znodes.delete_topic(name)

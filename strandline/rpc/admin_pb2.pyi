@@ -595,21 +595,27 @@ class ElectUncleanRequest(_message.Message):
 
     PARTITIONS_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    TOPIC_IDS_FIELD_NUMBER: _builtins.int
     validate_only: _builtins.bool
     """only report the candidate, and the known loss"""
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopicPartitionName]:
         """empty: all partitions without a leader"""
 
+    @_builtins.property
+    def topic_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """optional: one for each partition, or "". None is elected in another topic"""
+
     def __init__(
         self,
         *,
         partitions: _abc.Iterable[Global___TopicPartitionName] | None = ...,
         validate_only: _builtins.bool = ...,
+        topic_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions", "topic_ids", b"topic_ids", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -652,6 +658,7 @@ class UncleanElection(_message.Message):
     KNOWN_END_FIELD_NUMBER: _builtins.int
     KNOWN_FIELD_NUMBER: _builtins.int
     MISSING_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     broker: _builtins.int
@@ -663,6 +670,8 @@ class UncleanElection(_message.Message):
     """highest known HW: records from log_end to here are lost for certain"""
     known: _builtins.str
     """the same as text"""
+    topic_id: _builtins.str
+    """of its topic; unset after an error"""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
@@ -681,10 +690,11 @@ class UncleanElection(_message.Message):
         known_end: _builtins.int = ...,
         known: _builtins.str = ...,
         missing: _abc.Iterable[_builtins.str] | None = ...,
+        topic_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "error", b"error", "known", b"known", "known_end", b"known_end", "last_epoch", b"last_epoch", "log_end", b"log_end", "missing", b"missing", "partition", b"partition", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "error", b"error", "known", b"known", "known_end", b"known_end", "last_epoch", b"last_epoch", "log_end", b"log_end", "missing", b"missing", "partition", b"partition", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

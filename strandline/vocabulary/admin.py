@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Final
 
 from strandline.errors import StrandlineError
-from strandline.ids import TopicPartition
+from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.security.acls import AclBinding
 from strandline.security.quotas.model import QuotaAlteration, QuotaEntity
 from strandline.vocabulary.metadata import BalanceMove, BalanceState, Endpoint
@@ -130,8 +130,12 @@ class OngoingReassignment:
 
 @dataclass(frozen=True, slots=True)
 class ElectUnclean:
+    """`topic_ids`: none, or one for each partition, empty for any. In a topic with another id none is
+    elected."""
+
     partitions: Sequence[TopicPartition]
     validate_only: bool = False
+    topic_ids: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,8 @@ class UncleanElection:
     """The same as text."""
     missing: tuple[str, ...] = ()
     """The in-sync replicas that have not returned with their logs, as text."""
+    topic_id: TopicId = NO_TOPIC_ID
+    """Of its topic: the leader is elected, or would be, in this one."""
 
 
 # --- brokers ------------------------------------------------------------------------------------

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
 from strandline.errors import ElectionNotNeeded
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from strandline import Admin
@@ -45,14 +45,19 @@ def elect(
         raise click.UsageError("-o json cannot ask for confirmation: give --yes")
     from strandline import Admin
 
-    async def ask(*, validate_only: bool) -> Sequence[UncleanElection]:
+    async def ask(
+        confirmed: Mapping[TopicPartition, TopicId] | None = None, *, validate_only: bool = False
+    ) -> Sequence[UncleanElection]:
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
-            wanted = None if everything else await _partitions(admin, names, partition)
+            wanted: Iterable[TopicPartition] | None = confirmed
+            if confirmed is None and not everything:
+                wanted = await _partitions(admin, names, partition)
             results = await admin.elect_unclean(wanted, validate_only=validate_only)
         # Most partitions of a topic have a leader: only partitions named by number report that.
         by_number = partition is not None
         return [each for each in results if by_number or not isinstance(each.error, ElectionNotNeeded)]
 
+    confirmed, refused = None, False
     if not yes:
         plans = run(lambda: ask(validate_only=True))
         for plan in plans:
@@ -63,12 +68,14 @@ def elect(
                 raise click.exceptions.Exit(FAILED)
         elif plans:
             raise click.exceptions.Exit(FAILED)
-    results = run(lambda: ask(validate_only=False))
+        confirmed = {plan.name: plan.topic_id for plan in plans if plan.error is None}
+        refused = len(confirmed) < len(plans)
+    results = run(lambda: ask(confirmed))
     for result in results:
         _show(invocation, result, "leads")
     if not results and not invocation.out.json:
         invocation.out.line("all partitions are led")
-    if any(result.error is not None for result in results):
+    if refused or any(result.error is not None for result in results):
         raise click.exceptions.Exit(FAILED)
 
 

@@ -12,7 +12,7 @@ from strandline.client.admin.moves import ReassignmentProgress, reassignment_pro
 from strandline.client.admin.refusals import raise_first
 from strandline.config.limits import PARTITIONS_PER_REQUEST_MAX
 from strandline.errors import InvalidRequest, NoReassignmentInProgress, StrandlineError
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.ports import Method, Request, Response
 from strandline.vocabulary.admin import (
     NO_DEADLINE,
@@ -145,12 +145,16 @@ class PlacementAdmin(ABC):
         return await self._ask_controller(ELECT_PREFERRED, names)
 
     async def elect_unclean(
-        self, partitions: Iterable[TopicPartition] | None = None, *, validate_only: bool = False
+        self,
+        partitions: Iterable[TopicPartition] | Mapping[TopicPartition, TopicId] | None = None,
+        *,
+        validate_only: bool = False,
     ) -> Sequence[UncleanElection]:
         """Make the replica with the longest available log the leader of partitions without one, and wait.
 
         Committed records are lost by this. With `validate_only` nothing is done: the result says what would
-        happen. Returns a result for each, in order. ElectionNotNeeded: the partition has a leader.
+        happen. With ids of topics, such as those of that result, nothing is done in a topic with another id:
+        it was made anew. Returns a result for each, in order. ElectionNotNeeded: the partition has a leader.
         EligibleLeadersNotAvailable: no replica can be chosen now, or one may lead without a loss. None: all
         partitions; the result has those without a leader.
 
@@ -159,7 +163,8 @@ class PlacementAdmin(ABC):
         names: Sequence[TopicPartition] = [] if partitions is None else arguments.partitions(partitions)
         if partitions is not None and not names:
             return []
-        return await self._ask_controller(ELECT_UNCLEAN, ElectUnclean(names, validate_only))
+        ids = list(partitions.values()) if isinstance(partitions, Mapping) else []
+        return await self._ask_controller(ELECT_UNCLEAN, ElectUnclean(names, validate_only, ids))
 
     async def _reassign(self, wanted: Reassign) -> list[str]:
         results = await self._ask_controller(REASSIGN, wanted)

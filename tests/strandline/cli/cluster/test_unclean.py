@@ -9,7 +9,7 @@ import pytest
 
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
-from tests.strandline.cli.support.cli_process import Ended
+from tests.strandline.cli.support.cli_process import Ended, ended, start
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
 
@@ -27,14 +27,7 @@ async def cluster(make_cluster: ClusterFactory) -> LocalCluster:
 async def test_the_loss_is_shown_before_the_election_is_requested(cluster: LocalCluster) -> None:
     """One topic by name, then all of them; the rest is led and left alone."""
     shell = Shell(cluster)
-    topics = [await shell.topic(f"lost-{number}", replication_factor=1) for number in range(2)]
-    for topic in topics:
-        await shell.objects("produce", topic, stdin=b"a\nb\nc")
-    await cluster.stop_broker(1)
-    for topic in topics:
-        (folder,) = cluster.data_dir(1).glob(f"{topic}-0-*")
-        shutil.rmtree(folder)
-    await cluster.start_broker(1)
+    topics = await lost(cluster, shell, 2)
 
     async def asked(*arguments: str, stdin: bytes = b"") -> Ended:
         return await shell("topic", "elect", "--unclean", *arguments, stdin=stdin)
@@ -62,6 +55,40 @@ async def test_the_loss_is_shown_before_the_election_is_requested(cluster: Local
     assert (nothing.status, nothing.out.strip()) == (0, b"all partitions are led")
     for arguments in ([], ["lost-0", "--all"], ["lost-0", "lost-1", "--partition", "0"]):
         assert (await asked(*arguments)).status == 2
+
+
+@pytest.mark.timeout(120)
+async def test_a_confirmed_plan_is_of_the_topic_that_it_was_shown_for(cluster: LocalCluster) -> None:
+    """A topic that is made anew before the answer keeps its records, and what was shown is not done."""
+    shell = Shell(cluster)
+    await lost(cluster, shell, 1)
+
+    async def can_be_elected() -> bool:
+        ended = await shell("topic", "elect", "--unclean", "--all", stdin=b"n\n")
+        return b"would lead" in ended.out
+
+    await eventually(can_be_elected, deadline_s=30)
+    process = await start("topic", "elect", "--unclean", "lost-0", **shell.environment)
+    assert process.stderr is not None
+    await process.stderr.readuntil(b"Elect?")
+    await shell("topic", "delete", "lost-0")
+    await shell.topic("lost-0", replication_factor=1)
+    answered = await ended(process, b"y\n")
+    assert answered.status == 1
+    assert b"topic 'lost-0' is another one by now" in answered.out
+
+
+async def lost(cluster: LocalCluster, shell: Shell, count: int) -> list[str]:
+    """Topics whose only replica has lost its log of three records."""
+    topics = [await shell.topic(f"lost-{number}", replication_factor=1) for number in range(count)]
+    for topic in topics:
+        await shell.objects("produce", topic, stdin=b"a\nb\nc")
+    await cluster.stop_broker(1)
+    for topic in topics:
+        (folder,) = cluster.data_dir(1).glob(f"{topic}-0-*")
+        shutil.rmtree(folder)
+    await cluster.start_broker(1)
+    return topics
 
 
 async def leader(shell: Shell, topic: str) -> Any:
