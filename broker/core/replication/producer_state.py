@@ -74,10 +74,12 @@ class Producer:
 class ProducerState:
     """All producers of one partition, the least recently active first."""
 
-    __slots__ = ("_expiry_ms", "_producers", "_producers_max")
+    __slots__ = ("_expiry_ms", "_of_owner", "_producers", "_producers_max")
 
     def __init__(self, *, producers_max: int, expiry_ms: int) -> None:
         self._producers: OrderedDict[int, Producer] = OrderedDict()
+        self._of_owner: dict[By, OrderedDict[int, None]] = {}
+        """The ids of each owner that has some, the least recently active first."""
         self._producers_max = producers_max
         self._expiry_ms = expiry_ms
 
@@ -134,7 +136,8 @@ class ProducerState:
         its first batch here on; an anonymous one owns nothing.
 
         Nothing is refused: a follower writes what its leader accepted. Beyond the bound the least recently
-        active producer is forgotten; its next batch gets UnknownProducerId.
+        active producer of the owner that has most is forgotten, so that no caller with new ids takes the
+        places of others; its next batch gets UnknownProducerId.
         """
         producer_id = header.producer_id
         if producer_id < 0:
@@ -148,18 +151,34 @@ class ProducerState:
         if owner is None and by != ANONYMOUS:
             owner = by
         self._producers[producer_id] = Producer(header.producer_epoch, kept, now_ms, owner)
+        if known is not None and known.owner == owner:
+            self._of_owner[owner].move_to_end(producer_id)
+            return
+        if known is not None:
+            self._disown(known.owner, producer_id)
+        self._of_owner.setdefault(owner, OrderedDict())[producer_id] = None
         if len(self._producers) > self._producers_max:
-            self._producers.popitem(last=False)
+            most = max(self._of_owner, key=lambda each: len(self._of_owner[each]))
+            self._forget(next(iter(self._of_owner[most])))
+
+    def _forget(self, producer_id: int) -> None:
+        self._disown(self._producers.pop(producer_id).owner, producer_id)
+
+    def _disown(self, owner: By, producer_id: int) -> None:
+        del self._of_owner[owner][producer_id]
+        if not self._of_owner[owner]:
+            del self._of_owner[owner]
 
     def expire(self, now_ms: int) -> int:
         """Forget the producers that were inactive for the expiry time; returns their number."""
         expired = [key for key, producer in self if now_ms - producer.at_ms > self._expiry_ms]
         for key in expired:
-            del self._producers[key]
+            self._forget(key)
         return len(expired)
 
     def clear(self) -> None:
         self._producers.clear()
+        self._of_owner.clear()
 
     # --- snapshots ---------------------------------------------------------------------------
 
@@ -181,7 +200,7 @@ class ProducerState:
         layout = _BATCH_LAYOUTS.get(magic)
         if layout is None:
             raise ValueError(f"producer snapshot begins with {magic!r} instead of {_SNAPSHOT_MAGIC!r}")
-        self._producers.clear()
+        self.clear()
         at = _SNAPSHOT_HEAD.size
         for _ in range(count):
             key, epoch, at_ms, batches = _PRODUCER.unpack_from(body, at)
@@ -190,6 +209,8 @@ class ProducerState:
             tail = tuple(RememberedBatch(*fields) for fields in layout.iter_unpack(body[at:end]))
             self._producers[key] = Producer(epoch, tail, at_ms)
             at = end
+        if self._producers:
+            self._of_owner[None] = OrderedDict.fromkeys(self._producers)
 
 
 def _follow(producer: Producer, header: BatchHeader) -> Accept | Duplicate:

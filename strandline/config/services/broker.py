@@ -233,6 +233,7 @@ class BrokerSettings(ListenerSettings):
     flush_check_ms: int = Field(default=1_000, ge=10)
     producer_expiry_ms: int = Field(default=PRODUCER_EXPIRY_MS, ge=1)
     producers_per_partition_max: int = Field(default=PRODUCERS_PER_PARTITION_MAX, ge=1)
+    """Idempotent producers that a partition remembers; beyond it, the caller that has most makes room."""
     trace_every: int = Field(default=0, ge=0)
     """Each step of the way of every Nth record of a partition (offsets 0, N, 2N…) is a line of the log, and
     `strandline log trace` shows it; 0: of no record."""

@@ -24,6 +24,7 @@ from strandline.errors import (
     UnknownProducerId,
 )
 from strandline.records import BatchHeader, encode_values
+from strandline.security.principal import Principal
 
 HOUR_MS = 3_600_000
 
@@ -163,6 +164,28 @@ def test_a_silent_producer_is_forgotten_after_the_expiry_time() -> None:
         producers.check(batch(1), 1_001 + HOUR_MS)
     assert producers.expire(1_000 + HOUR_MS) == 0
     assert producers.expire(1_001 + HOUR_MS) == 1
+
+
+def test_a_caller_with_many_ids_makes_room_for_its_own() -> None:
+    """A writer with a new id for each batch had the places of all others: their retries were written twice.
+    What is remembered without an owner, as after an election, counts as one caller's."""
+    producers = state(producers_max=10)
+    for number in range(8):
+        producers.record(batch(0, producer=number), number, 0, Principal("User:busy"))
+    producers.record(batch(0, producer=100), 100, 0, Principal("User:quiet"))
+    producers.record(batch(0, producer=101), 101, 0)
+    for number in range(200, 300):
+        producers.record(batch(0, producer=number), number, 0, Principal("User:flood"))
+    assert producers.check(batch(0, producer=100), 0) == Duplicate(100, 100)
+    assert producers.check(batch(0, producer=101), 0) == Duplicate(101, 101)
+    assert [number for number, _ in producers] == [4, 5, 6, 7, 100, 101, 296, 297, 298, 299]
+    producers.record(batch(1, producer=101), 400, 0, Principal("User:quiet"))
+    assert len(producers) == 10
+    restored = state(producers_max=10)
+    restored.restore(producers.to_bytes())
+    restored.record(batch(0, producer=500), 500, 0, Principal("User:flood"))
+    assert [number for number, _ in restored] == [5, 6, 7, 100, 296, 297, 298, 299, 101, 500]
+    assert restored.expire(2 * HOUR_MS) == 10 and not restored._of_owner
 
 
 def test_beyond_the_bound_the_least_recently_active_producer_is_forgotten() -> None:
