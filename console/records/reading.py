@@ -23,11 +23,13 @@ from strandline.errors import (
     StrandlineError,
     ThrottlingQuotaExceeded,
     UndecodableBatch,
+    UnknownTopicOrPartition,
 )
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.ports import Clock
 from strandline.records import Columns
 from strandline.vocabulary.log import EARLIEST, ListedOffset
+from strandline.vocabulary.log_position import LogPosition, is_foreign
 
 READERS_MAX: Final = 16
 """Consumers that read for pages at the same time."""
@@ -64,13 +66,28 @@ class Undecodable:
 Row = Fields | Undecodable
 
 
-class Rows:
-    """The rows of one partition, from a consumer's position on. What has arrived waits as it was sent: one
-    batch at a time is decompressed."""
+class AnotherTopic(UnknownTopicOrPartition):
+    """The topic that was asked for was deleted, and another one has its name now."""
 
-    def __init__(self, consumer: Consumer, name: TopicPartition) -> None:
+    def __init__(self, name: TopicPartition) -> None:
+        super().__init__(f"this is of a topic {name.topic!r} that was deleted; another one has its name now")
+        self.name = name
+
+
+def check_topic(name: TopicPartition, wanted: TopicId, present: TopicId) -> None:
+    """Raises AnotherTopic if both ids are known and differ."""
+    if is_foreign(wanted, present):
+        raise AnotherTopic(name)
+
+
+class Rows:
+    """The rows of one log, from a consumer's position on. What has arrived waits as it was sent: one batch at
+    a time is decompressed. `position` and `next` raise AnotherTopic once another topic has the name."""
+
+    def __init__(self, consumer: Consumer, name: TopicPartition, topic_id: TopicId) -> None:
         self._consumer = consumer
         self._name = name
+        self._topic_id = topic_id
         self._waiting: deque[FetchedBatch] = deque()
         self._columns: Columns | None = None
         """The records of the first batch that waits, once one of them was taken."""
@@ -80,7 +97,15 @@ class Rows:
 
     async def position(self) -> int:
         """The offset of the next row to come."""
-        return self._at if self._waiting else await self._consumer.position(self._name)
+        if self._waiting:
+            return self._at
+        found = await self._consumer.position(self._name)
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        """The consumer goes on at the first record of the present topic."""
+        check_topic(self._name, self._topic_id, self._consumer.log(self._name).topic_id)
 
     async def lag(self) -> int:
         """The offsets up to the high watermark; 0 before the first answer of the leader."""
@@ -91,7 +116,7 @@ class Rows:
         """Goes on at this offset."""
         self._waiting.clear()
         self._columns = None
-        self._consumer.seek(self._name, offset)
+        self._consumer.seek(self._name, LogPosition(offset, self._topic_id))
 
     async def next(self, count: int) -> list[Row]:
         """The next rows, at most `count`, and STEP_BYTES_MAX but for the last batch; none if none arrives
@@ -110,7 +135,9 @@ class Rows:
     async def _arrived(self) -> list[Row]:
         """Waits for batches. The row of one that was damaged on its way, if that came instead."""
         try:
-            self._waiting += await self._consumer.getbatches(self._name, timeout_ms=POLL_MS)
+            arrived = await self._consumer.getbatches(self._name, timeout_ms=POLL_MS)
+            self._check()
+            self._waiting += arrived
         except UndecodableBatch as error:
             self.seek(error.next_offset)
             return [_undecodable(error)]
@@ -165,8 +192,8 @@ class Readers:
         self._places = Places(READERS_MAX, READERS_OF_ONE_MAX)
 
     @asynccontextmanager
-    async def reader(self, clients: Clients, name: TopicPartition, offset: int) -> AsyncIterator[Rows]:
-        """The rows of one partition, from an offset on; their consumer is closed at the end.
+    async def reader(self, clients: Clients, name: TopicPartition, at: LogPosition) -> AsyncIterator[Rows]:
+        """The rows of the log that a position belongs to, from it on; their consumer is closed at the end.
 
         Raises ThrottlingQuotaExceeded beyond READERS_MAX, and beyond READERS_OF_ONE_MAX of one address.
         """
@@ -183,22 +210,23 @@ class Readers:
                 fetch_bytes=PAGE_FETCH_BYTES,
             ) as consumer:
                 consumer.assign([name])
-                consumer.seek(name, offset)
-                yield Rows(consumer, name)
+                consumer.seek(name, at)
+                yield Rows(consumer, name, at.topic_id)
 
 
-async def ends_of(admin: Admin, name: TopicPartition) -> Ends:
-    """Where the log starts and ends. Raises the error of its leader, such as LeaderNotAvailable."""
-    listed = await _listed(admin, name, EARLIEST)
+async def ends_of(admin: Admin, name: TopicPartition, topic_id: TopicId) -> Ends:
+    """Where the log starts and ends. Raises the error of its leader, such as LeaderNotAvailable, and
+    AnotherTopic."""
+    listed = await _listed(admin, name, topic_id, EARLIEST)
     return Ends(listed.log_start_offset, listed.high_watermark, listed.log_end_offset)
 
 
-async def offset_of_time(admin: Admin, name: TopicPartition, at_ms: int) -> int:
+async def offset_of_time(admin: Admin, name: TopicPartition, topic_id: TopicId, at_ms: int) -> int:
     """The offset of the first record that is not older; -1: there is none."""
-    return (await _listed(admin, name, at_ms)).offset
+    return (await _listed(admin, name, topic_id, at_ms)).offset
 
 
-async def _listed(admin: Admin, name: TopicPartition, timestamp_ms: int) -> ListedOffset:
+async def _listed(admin: Admin, name: TopicPartition, topic_id: TopicId, timestamp_ms: int) -> ListedOffset:
     try:
         async with asyncio.timeout(LEADER_S_MAX):
             answer = (await admin.list_offsets({name: timestamp_ms}))[name]
@@ -208,6 +236,7 @@ async def _listed(admin: Admin, name: TopicPartition, timestamp_ms: int) -> List
         raise answer
     if answer.error is not None:
         raise answer.error
+    check_topic(name, topic_id, answer.topic_id)
     return answer
 
 

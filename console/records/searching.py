@@ -8,11 +8,12 @@ from typing import Final
 
 from strandline.config.limits import MIB
 from strandline.console.clients import Clients
+from strandline.console.core.records.asked import Ends
 from strandline.console.core.records.needle import HITS_MAX, Needle, Progress
-from strandline.console.records.pages import log_of
 from strandline.console.records.reading import Readers, Row, Rows, Undecodable, rows_until
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.ports import Clock
+from strandline.vocabulary.log_position import LogPosition
 
 SLICE_S_MAX: Final = 2.0
 SLICE_BYTES_MAX: Final = 32 * MIB
@@ -30,24 +31,29 @@ class Slice:
     """The leader sent nothing in time."""
 
 
-async def begin(clients: Clients, name: TopicPartition, last: int) -> Progress:
-    """A search of the last records: of the offsets, of which compaction may have removed some. Raises
-    UnknownTopicOrPartition, LeaderNotAvailable, …"""
-    _, ends = await log_of(clients.admin, name)
+def begin(ends: Ends, last: int) -> Progress:
+    """A search of the last records: of the offsets, of which compaction may have removed some."""
     start = max(ends.start, ends.high_watermark - last)
     return Progress(start, max(start, ends.high_watermark), ends.high_watermark, 0)
 
 
 async def search(
-    readers: Readers, clients: Clients, clock: Clock, name: TopicPartition, needle: Needle, so_far: Progress
+    readers: Readers,
+    clients: Clients,
+    clock: Clock,
+    name: TopicPartition,
+    topic_id: TopicId,
+    needle: Needle,
+    so_far: Progress,
 ) -> Slice:
-    """Search on, from the newest records to older ones, for SLICE_S_MAX and SLICE_BYTES_MAX at most."""
+    """Search on, from the newest records to older ones, for SLICE_S_MAX and SLICE_BYTES_MAX at most. Raises
+    AnotherTopic once the topic is not the one with this id."""
     hits = list[Row]()
     progress = so_far
     until_s, left = clock.monotonic() + SLICE_S_MAX, SLICE_BYTES_MAX
     if progress.done:
         return Slice((), progress)
-    async with readers.reader(clients, name, progress.next[0]) as source:
+    async with readers.reader(clients, name, LogPosition(progress.next[0], topic_id)) as source:
         while True:
             began_s = clock.monotonic()
             first, _ = progress.next

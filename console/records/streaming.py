@@ -14,6 +14,7 @@ from strandline.errors import BrokerNotAvailable, InvalidRequest, StrandlineErro
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.report.text.records import json_line, json_pieces, record_json
+from strandline.vocabulary.log_position import LogPosition
 
 EXPORT_RECORDS_MAX: Final = 1_000_000
 EXPORT_BYTES_MAX: Final = 512 * MIB
@@ -27,14 +28,20 @@ TAIL_PAUSE_S: Final = 0.3
 
 
 async def export(
-    readers: Readers, clients: Clients, clock: Clock, name: TopicPartition, first: int, end: int, count: int
+    readers: Readers,
+    clients: Clients,
+    clock: Clock,
+    name: TopicPartition,
+    first: LogPosition,
+    end: int,
+    count: int,
 ) -> AsyncGenerator[bytes, None]:
     """The records from `first` up to `end` as JSON lines, at most `count` and EXPORT_BYTES_MAX.
 
     Where records are missing that should be there, a line with `error` says so: an incomplete export does not
     look complete. Raises a refusal only before the first line.
     """
-    at = first
+    at = first.offset
     try:
         async with aclosing(_exported(readers, clients, clock, name, first, end, count)) as coming:
             async for rows in coming:
@@ -42,13 +49,19 @@ async def export(
                     yield chunk
                 at = rows[-1].next_offset
     except StrandlineError as error:
-        if at == first:
+        if at == first.offset:
             raise
         yield _error(name, at, f"the export ends here: {error.message}").encode()
 
 
 async def _exported(
-    readers: Readers, clients: Clients, clock: Clock, name: TopicPartition, first: int, end: int, count: int
+    readers: Readers,
+    clients: Clients,
+    clock: Clock,
+    name: TopicPartition,
+    first: LogPosition,
+    end: int,
+    count: int,
 ) -> AsyncGenerator[list[Row], None]:
     """The rows of an export, some at a time. Raises InvalidRequest or BrokerNotAvailable if it ends early."""
     left, bytes_left = count, EXPORT_BYTES_MAX
@@ -95,7 +108,7 @@ async def tail(
     clients: Clients,
     clock: Clock,
     name: TopicPartition,
-    first: int,
+    first: LogPosition,
     is_over: Callable[[], bool],
 ) -> AsyncGenerator[tuple[list[Row], int], None]:
     """New records as they are committed, and how many were left out before them; none too, now and then."""

@@ -12,8 +12,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from strandline import errors
+from strandline.console.records.reading import AnotherTopic
 from strandline.console.web.context import Site
 from strandline.errors import Outcome, StrandlineError
+from strandline.ids import TopicPartition
 
 API: Final = "/api/"
 READING: Final = ("GET", "HEAD")
@@ -53,12 +55,17 @@ def refusal(site: Site, request: Request, error: HTTPException) -> Response:
 
 def failure(site: Site, request: Request, error: StrandlineError) -> Response:
     """The answer when the cluster refuses or does not answer."""
-    return _answer(site, request, status_of(error), error.message, {})
+    return _answer(site, request, status_of(error), error.message, {}, _present(error))
 
 
 def fragment(site: Site, request: Request, error: StrandlineError) -> str:
     """What the page of a failure says, without the frame of the page."""
-    return _written(site, request, status_of(error), error.message, is_part=True)
+    return _written(site, request, status_of(error), error.message, _present(error), is_part=True)
+
+
+def _present(error: StrandlineError) -> TopicPartition | None:
+    """The partition that has the name of the one that was asked for."""
+    return error.name if isinstance(error, AnotherTopic) else None
 
 
 def defect(site: Site, request: Request) -> Response:
@@ -96,19 +103,29 @@ class Bounded:
             await refusal(self._site, Request(scope), HTTPException(503, said))(scope, receive, send)
 
 
-def _answer(site: Site, request: Request, status: int, message: str, headers: dict[str, str]) -> Response:
+def _answer(
+    site: Site,
+    request: Request,
+    status: int,
+    message: str,
+    headers: dict[str, str],
+    present: TopicPartition | None = None,
+) -> Response:
     if request.url.path.startswith(API):
         return JSONResponse({"error": message}, status, headers)
-    html = _written(site, request, status, message, is_part="part" in request.query_params)
+    html = _written(site, request, status, message, present, is_part="part" in request.query_params)
     return HTMLResponse(html, status, headers)
 
 
-def _written(site: Site, request: Request, status: int, message: str, *, is_part: bool) -> str:
+def _written(
+    site: Site, request: Request, status: int, message: str, present: TopicPartition | None, *, is_part: bool
+) -> str:
     """A part is put in place of a part of the page, so it has what the page says of the failure alone."""
     values = {
         "title": HTTPStatus(status).phrase,
         "status": status,
         "message": message,
+        "present": present,
         "missing": site.missing(request) if status == HTTPStatus.NOT_FOUND else None,
     }
     return site.written(request, "error.html", "content" if is_part else None, values)

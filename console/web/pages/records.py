@@ -37,13 +37,14 @@ from strandline.console.core.records.rows import (
 from strandline.console.core.records.shown import As
 from strandline.console.records import searching, streaming
 from strandline.console.records.pages import Part, log_of, offset_asked, read_one, read_page
-from strandline.console.records.reading import Readers, Row, Undecodable
+from strandline.console.records.reading import Readers, Row, Undecodable, check_topic
 from strandline.console.web.changes import clients_of
 from strandline.console.web.context import Console
 from strandline.console.web.errors import fragment
 from strandline.console.web.live import Stream, event
 from strandline.errors import ResourceNotFound, StrandlineError, UnknownTopicOrPartition
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
+from strandline.vocabulary.log_position import LogPosition
 from strandline.vocabulary.metadata import TopicMetadata
 
 COUNT_USUAL: Final = 50
@@ -88,12 +89,14 @@ class RecordPages:
         clients = clients_of(self._console, request)
         found = await read_page(self._readers, clients, self._clock, part)
         older = {"from": From.OFFSET, "at": max(found.ends.start, found.first - part.count)}
-        common = {"count": part.count, "as": how}
+        of = _of(found.topic_id)
+        common = {"count": part.count, "as": how, **of}
         return await self._page(
             request,
             "records/page.html",
             name,
             how,
+            found.topic_id,
             title=f"Records of {name}",
             part=part,
             at=at,
@@ -102,20 +105,22 @@ class RecordPages:
             rows=rows_of(found.rows, how, IN_A_LIST, compacts=found.compacts),
             older=urlencode({**older, **common}),
             newer=urlencode({"from": From.OFFSET, "at": found.next_offset, **common}),
-            this=urlencode({"from": From.OFFSET, "at": found.first, "until": found.next_offset}),
+            this=urlencode({"from": From.OFFSET, "at": found.first, "until": found.next_offset, **of}),
+            rest=urlencode({"from": From.OFFSET, "at": found.first, **of}),
+            tail=urlencode({"first": found.next_offset, "as": how, **of}),
         )
 
     async def one(self, request: Request) -> Response:
         """One record, with more of its value than a list has."""
         how = As(Form(request.query_params).choice("as", list(As)))
-        name, record = await self._record(request)
+        name, topic_id, record = await self._record(request)
         (row,) = rows_of([record], how, ALONE, compacts=False)
         title = f"Record {record.offset} of {name}"
-        return await self._page(request, "records/record.html", name, how, title=title, row=row)
+        return await self._page(request, "records/record.html", name, how, topic_id, title=title, row=row)
 
     async def whole(self, request: Request) -> Response:
         """The bytes of a key, a value, or the value of a header, as a file."""
-        name, record = await self._record(request)
+        name, _, record = await self._record(request)
         what = request.path_params["what"]
         parts = {"key": record.key, "value": record.value}
         parts |= {str(number): value for number, (_, value) in enumerate(record.headers)}
@@ -133,21 +138,26 @@ class RecordPages:
         how = As(given.choice("as", list(As)))
         last = given.whole("last", 1, RECORDS_MAX, LAST_USUAL)
         text, hexadecimal = given.raw("text", chars_max=1_000), given.text("bytes", chars_max=2_000)
-        found, on = None, ""
+        found, on, topic_id = None, "", _topic_id(given)
         if text or hexadecimal:
             needle = Needle.read(text, hexadecimal)
             clients = clients_of(self._console, request)
-            so_far = _progress(given) or await searching.begin(clients, name, last)
-            found = await searching.search(self._readers, clients, self._clock, name, needle, so_far)
+            topic, ends = await log_of(clients.admin, name, topic_id)
+            topic_id = topic.topic_id
+            so_far = _progress(given) or searching.begin(ends, last)
+            found = await searching.search(
+                self._readers, clients, self._clock, name, topic_id, needle, so_far
+            )
             at = found.progress
             asked = {"text": text, "bytes": hexadecimal, "last": last, "as": how}
             there = {"start": at.start, "at": at.at, "end": at.end, "hits": at.hits, "window": at.window}
-            on = f"{_base(name)}/search?{urlencode({**asked, **there})}"
+            on = f"{_base(name)}/search?{urlencode({**asked, **there, **_of(topic_id)})}"
         return await self._page(
             request,
             "records/search.html",
             name,
             how,
+            topic_id,
             title=f"Search in {name}",
             text=text,
             hexadecimal=hexadecimal,
@@ -163,68 +173,84 @@ class RecordPages:
         name, given = _name(request), Form(request.query_params)
         how = As(given.choice("as", list(As)))
         clients = clients_of(self._console, request)
-        first = given.whole("first", 0, INT64_MAX)
-        topic, ends = await log_of(clients.admin, name)
-        first = min(max(first, ends.start), max(ends.start, ends.high_watermark))
+        after, wanted = given.whole("first", 0, INT64_MAX), _topic_id(given)
 
         async def events() -> AsyncGenerator[str, None]:
             template = self._console.templates.get_template("records/tail.html")
-            after = first
             try:
+                topic, ends = await log_of(clients.admin, name, wanted)
+                first = min(max(after, ends.start), max(ends.start, ends.high_watermark))
+                at, asked = LogPosition(first, topic.topic_id), _asked(how, topic.topic_id)
                 coming = streaming.tail(
-                    self._readers, clients, self._clock, name, first, lambda: self._console.pulse.closed
+                    self._readers, clients, self._clock, name, at, lambda: self._console.pulse.closed
                 )
                 async for rows, left_out in coming:
                     if not rows:
-                        await self._check_exists(clients, topic)
+                        await self._check_exists(clients, name, topic)
                         yield ": nothing new\n\n"
                         continue
                     shown = rows_of(rows, how, IN_A_LIST, compacts=False, gaps=False)
-                    html = template.render(rows=shown, base=_base(name), how=how)
-                    after = rows[-1].next_offset
-                    yield event({"html": html, "count": len(rows), "left_out": left_out, "next": after})
+                    html = template.render(rows=shown, base=_base(name), asked=asked)
+                    next_ = rows[-1].next_offset
+                    yield event({"html": html, "count": len(rows), "left_out": left_out, "next": next_})
             except StrandlineError as error:
                 is_gone = isinstance(error, UnknownTopicOrPartition)
                 yield event({"ended": fragment(self._console, request, error), "gone": is_gone})
 
         return self._console.streams.respond(request, events())
 
-    async def _check_exists(self, clients: Clients, topic: TopicMetadata) -> None:
+    async def _check_exists(self, clients: Clients, name: TopicPartition, topic: TopicMetadata) -> None:
         """Asks only if the console no longer sees the topic. Raises UnknownTopicOrPartition."""
         seen = self._console.cluster.seen
         if seen.is_old or any(each.topic_id == topic.topic_id for each in seen.topics):
             return
         (found,) = (await clients.admin.metadata([topic.name])).topics
-        if found.topic_id != topic.topic_id:
-            raise UnknownTopicOrPartition(f"topic {topic.name!r} was deleted; another has its name now")
+        check_topic(name, topic.topic_id, found.topic_id)
 
     async def export(self, request: Request) -> Response:
         """Records as JSON lines."""
         name, given = _name(request), Form(request.query_params)
         part, _ = _part(name, given)
         clients = clients_of(self._console, request)
-        _, ends = await log_of(clients.admin, name)
-        at = await offset_asked(clients.admin, part)
+        topic, ends = await log_of(clients.admin, name, part.topic_id)
+        at = await offset_asked(clients.admin, part, topic.topic_id)
         count = given.whole("count", 1, streaming.EXPORT_RECORDS_MAX, streaming.EXPORT_RECORDS_MAX)
         first = first_offset(part.where, at, count, ends)
         end = min(given.whole("until", 0, INT64_MAX, INT64_MAX), ends.high_watermark)
-        lines = streaming.export(self._readers, clients, self._clock, name, first, end, count)
+        begin = LogPosition(first, topic.topic_id)
+        lines = streaming.export(self._readers, clients, self._clock, name, begin, end, count)
         headers = {"Content-Disposition": f'attachment; filename="{name}-{first}.jsonl"'}
         begun = await anext(lines, b"")  # a refusal is a page, not a file
         return Stream(_joined(begun, lines), media_type="application/x-ndjson", headers=headers)
 
-    async def _record(self, request: Request) -> tuple[TopicPartition, Fields]:
-        """The record that a path names, with its partition. Raises ResourceNotFound, …"""
+    async def _record(self, request: Request) -> tuple[TopicPartition, TopicId, Fields]:
+        """The record that a path names, with its partition and topic. Raises ResourceNotFound, …"""
         name, offset = _name(request), Form(request.path_params).whole("offset", 0, INT64_MAX)
         clients = clients_of(self._console, request)
-        return name, await read_one(self._readers, clients, self._clock, name, offset)
+        at = LogPosition(offset, _topic_id(Form(request.query_params)))
+        return name, *await read_one(self._readers, clients, self._clock, name, at)
 
     async def _page(
-        self, request: Request, template: str, name: TopicPartition, how: As, **values: Any
+        self,
+        request: Request,
+        template: str,
+        name: TopicPartition,
+        how: As,
+        topic_id: TopicId,
+        **values: Any,
     ) -> Response:
-        """A page of one partition, which lets a reader choose how bytes are shown."""
+        """A page of one partition, which lets a reader choose how bytes are shown. `asked` is the query of
+        links to its records, `of` the part of it that names the topic."""
         return await self._console.page(
-            request, template, name=name, base=_base(name), how=how, hows=list(As), **values
+            request,
+            template,
+            name=name,
+            base=_base(name),
+            asked=_asked(how, topic_id),
+            of=urlencode(_of(topic_id)),
+            how=how,
+            hows=list(As),
+            **values,
         )
 
 
@@ -261,6 +287,20 @@ def _base(name: TopicPartition) -> str:
     return f"/topics/{name.topic}/{name.partition}"
 
 
+def _topic_id(given: Form) -> TopicId:
+    """The topic that a link to an offset belongs to."""
+    return TopicId(given.text("topic_id"))
+
+
+def _of(topic_id: TopicId) -> dict[str, str]:
+    """The field that `_topic_id` reads."""
+    return {"topic_id": topic_id} if topic_id else {}
+
+
+def _asked(how: As, topic_id: TopicId) -> str:
+    return urlencode({"as": how, **_of(topic_id)})
+
+
 def _part(name: TopicPartition, given: Form) -> tuple[Part, str]:
     """What is asked for, and the text of `at`. Raises InvalidRequest."""
     where = From(given.choice("from", list(From)))
@@ -271,7 +311,7 @@ def _part(name: TopicPartition, given: Form) -> tuple[Part, str]:
         at = given.whole("at", 0, INT64_MAX)
     elif where is From.TIME:
         at = given.time_ms("at")
-    return Part(name, where, at, count), text
+    return Part(name, where, at, count, _topic_id(given)), text
 
 
 def _progress(given: Form) -> Progress | None:

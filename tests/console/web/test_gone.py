@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from html import unescape
 
+from strandline.console.records.searching import SLICE_BYTES_MAX
 from strandline.ids import TopicPartition
 from strandline.testing import MemoryCluster
-from tests.console.web.browser import Browser
+from tests.console.web.browser import Answer, Browser
 from tests.console.web.test_topics import opened
 from tests.waiting import eventually
 
+LARGE = bytes(500_000)
 SINCE = 'It has been gone since <time datetime="20'
 
 
@@ -48,6 +52,73 @@ async def test_a_tail_of_a_deleted_topic_ends_with_these_words(
         leave.set()
     said = json.loads(bytes(body).split(b"data: ")[1].split(b"\n")[0])
     assert said["gone"] is True and "followed" in said["ended"] and "All topics" in said["ended"]
+
+
+async def test_a_link_to_records_is_of_the_topic_that_it_was_shown_for(
+    cluster: MemoryCluster, changing: Browser
+) -> None:
+    """Offsets of a topic that was deleted mean nothing in the one that has its name now."""
+    await made(cluster, "links", 300)
+    page = await changing.get("/topics/links/0/records?from=offset&at=100&count=20")
+    record = await changing.get(linked(page, "/0/records/110"))
+    few = await changing.get("/topics/links/0/search?text=29")
+    async with cluster.producer(compression="zstd") as producer:
+        for _ in range(1 + SLICE_BYTES_MAX // len(LARGE)):
+            await producer.send_and_wait("links", LARGE)
+    many = await changing.get("/topics/links/0/search?text=29")
+    links = [
+        *(linked(page, part) for part in ("?from=offset&at=80", "?from=offset&at=120", "/0/records/110")),
+        *(
+            linked(page, part)
+            for part in ("/export?from=offset&at=100&until", "/export?from=offset&at=100&t")
+        ),
+        *(linked(record, part) for part in ("?from=offset&at=110", "/110/value")),
+        linked(few, "/0/records/299"),
+        linked(many, "/search?text=29&"),
+    ]
+    assert [(await changing.get(each)).status for each in links] == len(links) * [200]
+    tail = linked(page, "/tail?first=120")
+    async with cluster.admin() as admin:
+        await admin.delete_topics(["links"])
+    await made(cluster, "links", 400)
+    for each in links:
+        said = await changing.get(each)
+        assert said.status == 404, each
+        assert "a topic &#39;links&#39; that was deleted; another one has its name now" in said.text
+        assert 'href="/topics/links/0/records?from=earliest">The records of the present topic' in said.text
+    ended = bytearray()
+    await changing.follow(tail, ended, asyncio.Event())
+    assert b"that was deleted" in ended and b'"gone":true' in ended and b"tr>" not in ended
+
+
+async def test_a_tail_shows_no_record_of_the_next_topic(cluster: MemoryCluster, changing: Browser) -> None:
+    """It is made anew with records at once."""
+    await made(cluster, "next", 2)
+    body, leave = bytearray(), asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(changing.follow("/topics/next/0/tail?first=0", body, leave))
+        await eventually(lambda: b"nothing new" in body, what="it is followed")
+        async with cluster.admin() as admin:
+            await admin.delete_topics(["next"])
+        await made(cluster, "next", 9)
+        await eventually(lambda: b'"ended"' in body, what="the tail says that its topic is gone")
+        leave.set()
+    assert body.count(b'"html"') == 1 and b"another one has its name now" in body
+
+
+async def made(cluster: MemoryCluster, topic: str, records: int) -> None:
+    """A topic, whose records have their offsets as values."""
+    await cluster.create_topic(topic)
+    async with cluster.producer() as producer:
+        sent = [await producer.send(topic, b"%d" % number) for number in range(records)]
+        await sent[-1]
+
+
+def linked(page: Answer, part: str) -> str:
+    """The address of a page that has this part in it."""
+    links = [unescape(each) for each in re.findall(r'(?:href|data-tail)="([^"]*)"', page.text)]
+    (found,) = {each for each in links if part in each}
+    return found
 
 
 async def test_the_part_of_a_deleted_group_says_since_when_it_is_gone(
