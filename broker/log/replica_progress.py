@@ -48,4 +48,5 @@ class ReplicasDescription:
                 leadership.copies,
                 self._manager.settings.reassignment_near_bytes,
             ),
+            replica.key.topic_id,
         )

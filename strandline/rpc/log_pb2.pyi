@@ -946,6 +946,7 @@ class DescribedReplicas(_message.Message):
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     MIN_INSYNC_FIELD_NUMBER: _builtins.int
     REPLICAS_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     leader_epoch: _builtins.int
@@ -956,6 +957,8 @@ class DescribedReplicas(_message.Message):
     size_bytes: _builtins.int
     min_insync: _builtins.int
     """members that the ISR needs for acks=-1"""
+    topic_id: _builtins.str
+    """of the log"""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
@@ -975,10 +978,11 @@ class DescribedReplicas(_message.Message):
         size_bytes: _builtins.int = ...,
         min_insync: _builtins.int = ...,
         replicas: _abc.Iterable[Global___ReplicaProgress] | None = ...,
+        topic_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "high_watermark", b"high_watermark", "leader_epoch", b"leader_epoch", "log_end_offset", b"log_end_offset", "log_start_offset", b"log_start_offset", "min_insync", b"min_insync", "partition", b"partition", "replicas", b"replicas", "size_bytes", b"size_bytes", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "high_watermark", b"high_watermark", "leader_epoch", b"leader_epoch", "log_end_offset", b"log_end_offset", "log_start_offset", b"log_start_offset", "min_insync", b"min_insync", "partition", b"partition", "replicas", b"replicas", "size_bytes", b"size_bytes", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -262,6 +262,8 @@ class DescribedReplicas:
     min_insync: int = -1
     """The members that the ISR needs for acks=all."""
     replicas: tuple[ReplicaProgress, ...] = ()
+    topic_id: TopicId = NO_TOPIC_ID
+    """Of the leader's log."""
 
 
 # --- the cluster --------------------------------------------------------------------------------

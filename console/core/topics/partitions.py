@@ -11,6 +11,7 @@ from strandline.console.core.topics.rates import Described
 from strandline.console.core.words import bytes_, counted, duration
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.vocabulary.log import DescribedReplicas, ReplicaProgress, known
+from strandline.vocabulary.log_position import is_foreign
 from strandline.vocabulary.metadata import PartitionMetadata, TopicMetadata
 
 BEHIND_MS_MIN: Final = 1_000
@@ -58,7 +59,7 @@ def partition_rows(
     alive: Collection[int],
     described: Described,
 ) -> list[PartitionRow]:
-    """These partitions of a topic, with what their leaders said."""
+    """These partitions of a topic, with what their leaders said of it, and not of another one of its name."""
     return [
         _row(topic, each, alive, described.get(TopicPartition(topic.name, each.partition)))
         for each in partitions
@@ -68,6 +69,8 @@ def partition_rows(
 def _row(
     topic: TopicMetadata, of: PartitionMetadata, alive: Collection[int], answer: DescribedReplicas | None
 ) -> PartitionRow:
+    if answer is not None and is_foreign(topic.topic_id, answer.topic_id):
+        answer = None
     found = conditions(of, topic.config, alive, answer)
     said = answer or DescribedReplicas(TopicPartition(topic.name, of.partition))
     if answer is None:

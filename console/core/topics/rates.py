@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from strandline.errors import StrandlineError
-from strandline.ids import TopicPartition
+from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.vocabulary.log import DescribedReplicas
+from strandline.vocabulary.log_position import is_foreign
 
 SPAN_MS: Final = 15_000
 """Older samples are forgotten."""
@@ -27,6 +28,7 @@ class Sample(NamedTuple):
     at_ms: int
     log_end: int
     size_bytes: int
+    topic_id: TopicId = NO_TOPIC_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,14 @@ class Rates:
         self._samples: OrderedDict[TopicPartition, deque[Sample]] = OrderedDict()
 
     def note(self, name: TopicPartition, sample: Sample) -> None:
-        """Take a sample. A log that ends earlier than before is another one: its topic was created anew."""
+        """Take a sample. A log of another topic has the name since then, or has lost its end, if it ends
+        earlier: its growth is counted from here on."""
         samples = self._samples.setdefault(name, deque())
         self._samples.move_to_end(name)
-        if samples and sample.log_end < samples[-1].log_end:
-            samples.clear()
+        if samples:
+            last = samples[-1]
+            if is_foreign(last.topic_id, sample.topic_id) or sample.log_end < last.log_end:
+                samples.clear()
         if not samples or sample.at_ms - samples[-1].at_ms >= STEP_MS:
             samples.append(sample)
         while sample.at_ms - samples[0].at_ms > SPAN_MS:
@@ -69,7 +74,7 @@ class Rates:
             if not isinstance(answer, StrandlineError) and answer.error is None
         }
         for name, answer in described.items():
-            self.note(name, Sample(now_ms, answer.log_end_offset, answer.size_bytes))
+            self.note(name, Sample(now_ms, answer.log_end_offset, answer.size_bytes, answer.topic_id))
         return described
 
     def of(self, name: TopicPartition) -> Rate | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from strandline.client.admin.topics import TopicDescription, described
@@ -107,6 +109,25 @@ def test_a_rate_comes_from_the_last_seconds() -> None:
     assert rates.of_all([NAME]) is None and rates.of_all([]) is None
 
 
+def test_a_topic_that_was_made_anew_has_no_rate_yet() -> None:
+    """It may have more records than the one before had."""
+    rates = Rates()
+
+    def told(at_ms: int, end: int, topic_id: str) -> None:
+        answer = DescribedReplicas(NAME, log_end_offset=end, size_bytes=end, topic_id=TopicId(topic_id))
+        rates.take({NAME: answer}, at_ms)
+
+    told(0, 100, "a")
+    told(1_000, 5_000, "b")
+    assert rates.of(NAME) is None
+    told(2_000, 5_010, "b")
+    rate = rates.of(NAME)
+    assert rate is not None and rate.records == 10
+    told(3_000, 5_030, "")  # by a broker of an earlier version
+    rate = rates.of(NAME)
+    assert rate is not None and rate.records == 15
+
+
 # --- partitions ---------------------------------------------------------------------------------
 
 
@@ -130,6 +151,8 @@ def test_a_partition_shows_how_far_its_replicas_are() -> None:
     (unasked,) = partition_rows(of, of.partitions, (1, 2), {})
     assert [each.words for each in unasked.replicas] == ["in sync", "in sync", "not alive"]
     assert unasked.end is None and unasked.records is None
+    another = replace(answer, topic_id=TopicId("b" * 32))
+    assert partition_rows(of, of.partitions, (1, 2), {NAME: another}) == [unasked]
     (gone,) = partition_rows(topic(leader=-1), topic(leader=-1).partitions, (1,), {})
     assert gone.leader is None
 

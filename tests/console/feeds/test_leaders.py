@@ -11,6 +11,7 @@ from strandline.console.feeds.leaders import AGE_S, KEPT_MAX, Leaders
 from strandline.ids import TopicPartition
 from strandline.testing import MemoryCluster
 from tests.hand_clock import HandClock
+from tests.waiting import eventually
 
 NAMES = [TopicPartition("orders", partition) for partition in range(3)]
 
@@ -34,6 +35,29 @@ async def test_those_who_look_at_once_share_one_answer_until_it_is_old(cluster: 
         assert await leaders.describe(admin, NAMES) is first
         clock.now_s += AGE_S / 2
         assert await leaders.describe(admin, NAMES) is not first
+
+
+async def test_the_rate_of_a_topic_is_not_of_the_one_that_had_its_name(cluster: MemoryCluster) -> None:
+    clock, name = HandClock(), TopicPartition("anew", 0)
+    leaders = Leaders(clock)
+    async with cluster.admin() as admin, cluster.producer() as producer:
+
+        async def told() -> int | None:
+            clock.now_s += AGE_S
+            found = (await leaders.describe(admin, [name])).get(name)
+            return None if found is None else found.log_end_offset
+
+        for records in (1, 9):
+            await cluster.create_topic("anew")
+            for _ in range(records):
+                await producer.send_and_wait("anew", b"")
+            assert await eventually(told, what="its leader answers") == records
+            assert leaders.rates.of(name) is None
+            if records == 1:
+                await admin.delete_topics(["anew"])
+        assert await eventually(told, what="its leader answers") == 9
+        rate = leaders.rates.of(name)
+        assert rate is not None and rate.records == 0
 
 
 async def test_another_client_asks_for_itself(cluster: MemoryCluster) -> None:

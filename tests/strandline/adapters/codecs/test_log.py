@@ -163,6 +163,7 @@ EXCHANGES: list[tuple[Call[Any, Any], Any, Any]] = [
                 5,
                 2,
                 (ReplicaProgress(1, True, False, True, False, 6, 7, 8, 9, 10, 11),),
+                TopicId("i"),
             ),
         ),
     ),
