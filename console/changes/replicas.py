@@ -71,6 +71,7 @@ class Reassign:
             {self.name: self.replicas},
             throttle_bytes_per_s=self.throttle_bytes_per_s,
             timeout_ms=None if self.timeout_s is None else 1000 * self.timeout_s,
+            topic_ids={self.name.topic: effect.topic_id},
         )
         return Ended.done(f"{self.name} moves to brokers {listed(self.replicas)}.", *warnings)
 

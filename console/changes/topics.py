@@ -14,7 +14,7 @@ from strandline.console.core.forms import Form
 from strandline.console.core.topics import effects
 from strandline.console.core.words import counted
 from strandline.errors import InvalidRequest, StrandlineError
-from strandline.ids import TopicId, TopicPartition
+from strandline.ids import TopicPartition
 from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.topics import check_topic_name
 
@@ -103,7 +103,9 @@ class AlterTopic:
 
     async def do(self, clients: Clients, effect: Effect) -> Ended:
         """Raises the controller's refusal."""
-        await clients.admin.alter_topic(self.topic, set=self.to_set, unset=self.to_unset)
+        await clients.admin.alter_topic(
+            self.topic, set=self.to_set, unset=self.to_unset, topic_id=effect.topic_id
+        )
         return Ended.done(
             f"The config of topic {self.topic} is changed. Each broker reads it a moment later."
         )
@@ -133,7 +135,7 @@ class GrowTopic:
 
     async def do(self, clients: Clients, effect: Effect) -> Ended:
         """Raises the controller's refusal."""
-        await clients.admin.alter_topic(self.topic, partitions=self.partitions)
+        await clients.admin.alter_topic(self.topic, partitions=self.partitions, topic_id=effect.topic_id)
         return Ended.done(f"Topic {self.topic} has {counted(self.partitions, 'partition')}.")
 
 
@@ -166,5 +168,5 @@ class DeleteTopic:
 
     async def do(self, clients: Clients, effect: Effect) -> Ended:
         """Raises the controller's refusal."""
-        await clients.admin.delete_topics({self.topic: TopicId(str(effect.facts["topic_id"]))})
+        await clients.admin.delete_topics({self.topic: effect.topic_id})
         return Ended.done(f"Topic {self.topic} is deleted with its records.")

@@ -21,6 +21,7 @@ from itertools import islice
 from typing import Final, Generic, TypeVar
 
 from strandline.errors import InvalidRequest, Outcome, ResourceNotFound, StrandlineError
+from strandline.ids import TopicId
 
 PLANS_MAX: Final = 128
 """Plans that are kept in all; the oldest go first."""
@@ -75,6 +76,11 @@ class Effect:
     tables: tuple[Table, ...] = ()
     warnings: tuple[str, ...] = ()
     typed: str = ""
+
+    @property
+    def topic_id(self) -> TopicId:
+        """Of the one topic that it is about, to which alone it is done. Raises KeyError."""
+        return TopicId(str(self.facts["topic_id"]))
 
     @property
     def fingerprint(self) -> str:

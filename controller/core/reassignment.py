@@ -77,7 +77,6 @@ class MoveFrom(PartitionReassignment):
     """A move that was decided for this topic and AR: it is refused if the partition is not like that, or
     moves, or if the replicas of a broker that it adds are drained."""
 
-    topic_id: TopicId
     before: ReplicaAssignment
 
 
@@ -117,9 +116,7 @@ def plan_move(
                 f"{move.name}: no reassignment is under way, so none is taken back"
             )
         return None if standing.reverting else replace(standing, reverting=True, deadline=None)
-    if isinstance(move, MoveFrom) and (
-        standing is not None or now.assigned != move.before or context.topic_id != move.topic_id
-    ):
+    if isinstance(move, MoveFrom) and (standing is not None or now.assigned != move.before):
         raise InvalidReplicaAssignment(f"{move.name} is not as it was when this move was planned")
     if isinstance(move, MoveFrom) and (drained := context.brokers.emptied & _added(move)):
         raise InvalidReplicaAssignment(f"{move.name}: the replicas of broker {listed(drained)} are drained")

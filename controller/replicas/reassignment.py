@@ -26,6 +26,7 @@ from strandline.controller.core.topics import Brokers
 from strandline.controller.core.upkeep.deadlines import deadline_of
 from strandline.controller.term.placements import (
     PlacedPartitions,
+    check_topic,
     read_moving,
     read_placements,
     unknown_partition,
@@ -213,6 +214,7 @@ class Reassignments:
     def _plan_one(
         self, move: PartitionReassignment, topic: PlacedPartitions, brokers: Brokers, asked: Asked
     ) -> Reassignment | None:
+        check_topic(topic.node, topic.name, move.topic_id)
         now = topic.partitions.get(move.name.partition)
         if now is None:
             raise unknown_partition(topic, move.name.partition)

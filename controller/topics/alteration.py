@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -10,33 +9,35 @@ from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import read_topic
 from strandline.controller.core.topics import change_config, check_internal_config
-from strandline.controller.term.placements import PlacedPartitions, read_placements
+from strandline.controller.term.placements import PlacedPartitions, check_topic, read_placements
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import restart_step
 from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
 from strandline.ports import BadVersion, MultiFailed, NoNode, SetData
+from strandline.vocabulary.admin import AlterTopic
 
 ATTEMPTS_MAX: Final = 20
 """Attempts at a write. Each fails only if another request altered the topic in between."""
 
 
-async def check_alteration(term: Term, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
+async def check_alteration(term: Term, asked: AlterTopic) -> None:
     """Raises the error with which `alter_config` would refuse this."""
-    check_internal_config(name, {*set_, *unset})
-    _altered(await read_placements(term.session, name), set_, unset)
+    check_internal_config(asked.topic, {*asked.set, *asked.unset})
+    _altered(await read_placements(term.session, asked.topic), asked)
 
 
-async def alter_config(term: Term, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
+async def alter_config(term: Term, asked: AlterTopic) -> None:
     """Sets and unsets configs; changes by other requests stay.
 
     A topic with more partitions than one `multi` can notify (over a thousand) is notified in several, after
     its config was written. Brokers find a change that a crash left unannounced when they reconcile. Raises
     UnknownTopicOrPartition, InvalidConfig, InvalidRequest, Deposed, SessionEnded.
     """
-    check_internal_config(name, {*set_, *unset})
+    name = asked.topic
+    check_internal_config(name, {*asked.set, *asked.unset})
     for _ in range(ATTEMPTS_MAX):
         try:
-            await _alter(term, name, set_, unset)
+            await _alter(term, asked)
             return
         except MultiFailed as failed:
             if isinstance(failed.cause, NoNode):
@@ -46,10 +47,11 @@ async def alter_config(term: Term, name: str, set_: Mapping[str, str], unset: Co
     raise OutcomeUnknown(f"topic {name!r} was altered by others at the same time, again and again")
 
 
-async def _alter(term: Term, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
+async def _alter(term: Term, asked: AlterTopic) -> None:
+    name = asked.topic
     topic = await read_placements(term.session, name)
     partitions = topic.partitions.values()
-    altered = _altered(topic, set_, unset)
+    altered = _altered(topic, asked)
     stamp = term.stamp()
     first, *rest = term.pack(
         restart_step(name, altered.topic_id, placed.number, placed.assigned, placed.state.leader_epoch, stamp)
@@ -68,7 +70,10 @@ async def _alter(term: Term, name: str, set_: Mapping[str, str], unset: Collecti
         await term.ask_once(multi)
 
 
-def _altered(topic: PlacedPartitions, set_: Mapping[str, str], unset: Collection[str]) -> znodes.TopicNode:
-    """The topic's znode after the change, checked. Raises InvalidConfig, InvalidRequest."""
+def _altered(topic: PlacedPartitions, asked: AlterTopic) -> znodes.TopicNode:
+    """The topic's znode after the change, checked. Raises InvalidConfig, InvalidRequest, and
+    UnknownTopicOrPartition for another topic than the one with the wanted id."""
+    check_topic(topic.node, topic.name, asked.topic_id)
     replication_factor = min((len(placed.settled) for placed in topic.partitions.values()), default=1)
-    return replace(topic.node, config=change_config(topic.node.config, set_, unset, replication_factor))
+    config = change_config(topic.node.config, asked.set, asked.unset, replication_factor)
+    return replace(topic.node, config=config)

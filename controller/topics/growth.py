@@ -22,7 +22,7 @@ from strandline.controller.core.growth import plan_growth
 from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.fenced_session import Deposed
-from strandline.controller.term.placements import PlacedPartitions, read_placements
+from strandline.controller.term.placements import PlacedPartitions, check_topic, read_placements
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import Multi, creation_steps
@@ -30,6 +30,7 @@ from strandline.controller.topics.creation import still_there, write_part
 from strandline.controller.topics.deletion import removal_steps, write_removal
 from strandline.errors import CoordinationError, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
 from strandline.ports import BadVersion, MultiFailed, NodeExists, NoNode, SessionEnded, SetData
+from strandline.vocabulary.admin import AlterTopic
 from strandline.vocabulary.state_changes import PARTITIONS_ADDED, PARTITIONS_NOT_ADDED
 
 logger = structlog.get_logger(__name__)
@@ -51,12 +52,12 @@ class Growth:
         self.left: set[str] = set()
         """Topics with an unfinished addition."""
 
-    async def check(self, name: str, partitions: int, assignments: Sequence[Sequence[int]]) -> int:
+    async def check(self, asked: AlterTopic) -> int:
         """Returns how many partitions `grow` would add. Raises the error with which it would refuse this."""
         brokers = await self._term.brokers()
-        return len(self._plan(await self._read(name), partitions, assignments, brokers))
+        return len(self._plan(await self._read(asked.topic), asked, brokers))
 
-    async def grow(self, name: str, partitions: int, assignments: Sequence[Sequence[int]]) -> None:
+    async def grow(self, asked: AlterTopic) -> None:
         """Grows the topic to this partition count. New partitions get these replicas, or are placed.
 
         Raises UnknownTopicOrPartition, InvalidTopic, InvalidPartitions, InvalidReplicaAssignment,
@@ -65,12 +66,12 @@ class Growth:
         async with self._one_at_a_time:
             for _ in range(ATTEMPTS_MAX):
                 brokers = await self._term.brokers()
-                topic = await self._read(name)
+                topic = await self._read(asked.topic)
                 if topic.node.growing:
-                    await self._undo(name)
-                elif await self._add(topic, self._plan(topic, partitions, assignments, brokers), brokers):
+                    await self._undo(asked.topic)
+                elif await self._add(topic, self._plan(topic, asked, brokers), brokers):
                     return
-        raise OutcomeUnknown(f"topic {name!r} was altered by others at the same time, again and again")
+        raise OutcomeUnknown(f"topic {asked.topic!r} was altered by others at the same time, again and again")
 
     async def resume(self) -> None:
         """Undoes additions that this controller or an earlier one did not finish."""
@@ -95,18 +96,15 @@ class Growth:
         return topic
 
     def _plan(
-        self,
-        topic: PlacedPartitions,
-        partitions: int,
-        assignments: Sequence[Sequence[int]],
-        brokers: Brokers,
+        self, topic: PlacedPartitions, asked: AlterTopic, brokers: Brokers
     ) -> Sequence[ReplicaAssignment]:
+        check_topic(topic.node, topic.name, asked.topic_id)
         return plan_growth(
             topic.name,
             now=topic.node.partitions,
-            wanted=partitions,
+            wanted=asked.partitions,
             replication_factor=len(topic.partitions[0].settled),
-            assignments=assignments,
+            assignments=asked.assignments,
             brokers=brokers,
             picture=self._term.picture,
         )

@@ -79,21 +79,21 @@ class Topics:
         Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest, ThrottlingQuotaExceeded, and what
         `Growth.grow` raises.
         """
-        name, partitions, assignments = alteration.topic, alteration.partitions, alteration.assignments
-        if assignments and not partitions:
+        name, partitions = alteration.topic, alteration.partitions
+        if alteration.assignments and not partitions:
             raise InvalidReplicaAssignment(
                 f"topic {name!r}: assignments are given, but not how many partitions there are to be"
             )
-        added = await self.growth.check(name, partitions, assignments) if partitions else 0
+        added = await self.growth.check(alteration) if partitions else 0
         if added and not alteration.validate_only:
             count_mutations(name, added)
         if alteration.set or alteration.unset or not partitions:
             alter = check_alteration if alteration.validate_only else alter_config
-            await alter(self._term, name, alteration.set, alteration.unset)
+            await alter(self._term, alteration)
         if alteration.validate_only:
             return
         if partitions:
-            await self.growth.grow(name, partitions, assignments)
+            await self.growth.grow(alteration)
 
     async def resume(self) -> None:
         """Continues unfinished work of earlier requests: deletions, creations and additions."""

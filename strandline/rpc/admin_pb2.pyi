@@ -252,10 +252,13 @@ class AlterTopicRequest(_message.Message):
     PARTITIONS_FIELD_NUMBER: _builtins.int
     ASSIGNMENTS_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partitions: _builtins.int
     """the new number of partitions; 0: unchanged. Never fewer"""
     validate_only: _builtins.bool
+    topic_id: _builtins.str
+    """optional: a topic with another id stays as it is"""
     @_builtins.property
     def set(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -273,10 +276,11 @@ class AlterTopicRequest(_message.Message):
         partitions: _builtins.int = ...,
         assignments: _abc.Iterable[Global___ReplicaAssignment] | None = ...,
         validate_only: _builtins.bool = ...,
+        topic_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "partitions", b"partitions", "set", b"set", "topic", b"topic", "unset", b"unset", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "partitions", b"partitions", "set", b"set", "topic", b"topic", "topic_id", b"topic_id", "unset", b"unset", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -349,10 +353,13 @@ class PartitionReassignment(_message.Message):
     PARTITION_FIELD_NUMBER: _builtins.int
     REPLICAS_FIELD_NUMBER: _builtins.int
     ONLY_THROTTLE_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     only_throttle: _builtins.bool
     """change the throttle of the reassignment under way; `replicas` is empty"""
+    topic_id: _builtins.str
+    """optional: a topic with another id stays as it is"""
     @_builtins.property
     def replicas(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """RAR, the preferred leader first; empty: cancel the reassignment"""
@@ -364,10 +371,11 @@ class PartitionReassignment(_message.Message):
         partition: _builtins.int = ...,
         replicas: _abc.Iterable[_builtins.int] | None = ...,
         only_throttle: _builtins.bool = ...,
+        topic_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["only_throttle", b"only_throttle", "partition", b"partition", "replicas", b"replicas", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["only_throttle", b"only_throttle", "partition", b"partition", "replicas", b"replicas", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

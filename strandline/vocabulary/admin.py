@@ -52,7 +52,7 @@ class DeleteTopics:
 @dataclass(frozen=True, slots=True)
 class AlterTopic:
     """`partitions`: the new number, 0 to leave it; `assignments`: replicas of the added partitions, in
-    order."""
+    order. `topic_id`: only of the topic with this id."""
 
     topic: str
     set: Mapping[str, str] = field(default_factory=dict)
@@ -60,6 +60,7 @@ class AlterTopic:
     partitions: int = 0
     assignments: Sequence[Sequence[int]] = ()
     validate_only: bool = False
+    topic_id: TopicId = NO_TOPIC_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,14 @@ NO_DEADLINE: Final = -1
 class PartitionReassignment:
     """A request to give this partition these replicas (RAR), the preferred leader first; none: cancel.
 
-    `only_throttle`: without replicas, change only the throttle of the reassignment under way.
+    `only_throttle`: without replicas, change only the throttle of the reassignment under way. `topic_id`:
+    only of the topic with this id.
     """
 
     name: TopicPartition
     replicas: tuple[int, ...]
     only_throttle: bool = False
+    topic_id: TopicId = NO_TOPIC_ID
 
 
 @dataclass(frozen=True, slots=True)

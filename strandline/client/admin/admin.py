@@ -37,7 +37,7 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.host import Host
-from strandline.ids import NO_BROKER, TopicId, TopicPartition
+from strandline.ids import NO_BROKER, NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response
 from strandline.vocabulary.admin import AlterTopic, CreateTopics, DeleteTopics, NewTopic, TopicResult
 from strandline.vocabulary.groups import CommittedOffset, ListedGroup
@@ -137,13 +137,15 @@ class Admin(
         partitions: int | None = None,
         assignments: Sequence[Sequence[int]] = (),
         validate_only: bool = False,
+        topic_id: TopicId = NO_TOPIC_ID,
     ) -> None:
         """Change a topic's config, with Kafka's names, or raise its number of partitions.
 
         `assignments` names the replicas of each new partition, in order. Groups, and producers that choose no
         partition, use new partitions as soon as they notice them; the records of a key may go to another
         partition from then on. The change is written on return; each broker reads it a moment later, and
-        until then describes the topic as it was. With `validate_only` nothing changes: it only raises.
+        until then describes the topic as it was. With `validate_only` nothing changes: it only raises. With a
+        `topic_id` a topic with another id stays as it is: it was made anew.
 
         Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment, ….
         """
@@ -151,7 +153,13 @@ class Admin(
         if partitions is not None:
             size = arguments.whole("partitions", partitions, 1, arguments.INT32_MAX)
         wanted = AlterTopic(
-            topic, dict(set or {}), tuple(unset), size, tuple(map(tuple, assignments)), bool(validate_only)
+            topic,
+            dict(set or {}),
+            tuple(unset),
+            size,
+            tuple(map(tuple, assignments)),
+            bool(validate_only),
+            topic_id,
         )
         await self._ask_controller(ALTER_TOPIC, wanted)
 

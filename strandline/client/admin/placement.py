@@ -12,7 +12,7 @@ from strandline.client.admin.moves import ReassignmentProgress, reassignment_pro
 from strandline.client.admin.refusals import raise_first
 from strandline.config.limits import PARTITIONS_PER_REQUEST_MAX
 from strandline.errors import InvalidRequest, NoReassignmentInProgress, StrandlineError
-from strandline.ids import TopicId, TopicPartition
+from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response
 from strandline.vocabulary.admin import (
     NO_DEADLINE,
@@ -50,6 +50,7 @@ class PlacementAdmin(ABC):
         validate_only: bool = False,
         timeout_ms: int | None = None,
         cancel_at_deadline: bool = False,
+        topic_ids: Mapping[str, TopicId] | None = None,
     ) -> Sequence[str]:
         """Give each of these partitions these replicas, the preferred leader first. Returns warnings: of
         brokers that are not alive or that are drained, and of replicas in one rack.
@@ -61,6 +62,8 @@ class PlacementAdmin(ABC):
         A move that is not complete after `timeout_ms` is overdue: that is recorded and counted, and with
         `cancel_at_deadline` it is taken back. None: after the controller's reassignment_timeout_ms; 0: never.
 
+        A topic in `topic_ids` that has another id stays as it is: it was made anew.
+
         Raises the first refusal, with the others as notes, once all other moves have begun: InvalidRequest,
         UnknownTopicOrPartition, InvalidReplicaAssignment, InvalidReplicationFactor, …
         """
@@ -69,7 +72,8 @@ class PlacementAdmin(ABC):
             if not replicas:
                 raise InvalidRequest(f"replicas of {name}: name at least one; cancel_reassignment takes back")
             brokers = arguments.brokers(f"replica of {name}", replicas)
-            asked.append(PartitionReassignment(name, brokers))
+            topic_id = (topic_ids or {}).get(name.topic, NO_TOPIC_ID)
+            asked.append(PartitionReassignment(name, brokers, topic_id=topic_id))
         throttle = arguments.whole("throttle_bytes_per_s", throttle_bytes_per_s, 0, arguments.INT64_MAX)
         timeout = 0
         if timeout_ms is not None:

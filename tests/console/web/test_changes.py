@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from strandline.console.changes.change import Change
+from strandline.console.changes.replicas import Reassign
+from strandline.console.changes.topics import AlterTopic, DeleteTopic, GrowTopic
+from strandline.console.clients import Clients
+from strandline.errors import UnknownTopicOrPartition
+from strandline.ids import TopicPartition
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import FORM, Browser
 from tests.console.web.changes import done, hidden, planned
@@ -134,3 +140,31 @@ async def test_unknown_changes_are_not_found(changing: Browser) -> None:
     assert (await changing.post("/changes/no-such/plan", NEW)).status == 404
     assert (await changing.get("/changes/abc")).status == 404
     assert (await changing.get("/changes/do")).status in (404, 405)
+
+
+ANEW = "anew"
+OF_ONE_TOPIC: list[Change] = [
+    AlterTopic(ANEW, {"retention.ms": "7000"}, ()),
+    GrowTopic(ANEW, 4),
+    DeleteTopic(ANEW),
+    Reassign(TopicPartition(ANEW, 0), (1, 2, 3), 0, None),
+]
+
+
+@pytest.mark.parametrize("change", OF_ONE_TOPIC, ids=[type(change).__name__ for change in OF_ONE_TOPIC])
+async def test_a_change_is_made_to_the_topic_that_was_shown(cluster: MemoryCluster, change: Change) -> None:
+    """And not to another one that has its name by the time that it is confirmed."""
+    async with cluster.admin() as admin:
+        clients = Clients(admin, cluster.consumer, cluster.producer, "here")
+        await admin.create_topic(ANEW)
+        effect = await change.plan(clients)
+        await admin.delete_topics([ANEW])
+        made = await admin.create_topic(ANEW)
+        with pytest.raises(UnknownTopicOrPartition, match="is another one by now"):
+            await change.do(clients, effect)
+        (topic,) = (await admin.metadata([ANEW])).topics
+        assert (topic.topic_id, topic.config, len(topic.partitions)) == (made, {}, 1)
+        assert not await admin.list_reassignments()
+        await change.do(clients, await change.plan(clients))
+        if not isinstance(change, DeleteTopic):
+            await admin.delete_topics([ANEW])

@@ -57,10 +57,19 @@ REQUESTS: list[tuple[Call[Any, Any], Any]] = [
         ),
     ),
     (rpcs.DELETE_TOPICS, DeleteTopics(("t", "u"), ("i", "j"))),
-    (rpcs.ALTER_TOPIC, AlterTopic("t", {"retention.ms": "7"}, ("flush.ms",), 4, ((1, 2),), True)),
+    (
+        rpcs.ALTER_TOPIC,
+        AlterTopic("t", {"retention.ms": "7"}, ("flush.ms",), 4, ((1, 2),), True, TopicId("i")),
+    ),
     (
         rpcs.REASSIGN,
-        Reassign((PartitionReassignment(NAME, (3, 1)), PartitionReassignment(NAME, ())), 9, True, -1, True),
+        Reassign(
+            (PartitionReassignment(NAME, (3, 1), topic_id=TopicId("i")), PartitionReassignment(NAME, ())),
+            9,
+            True,
+            -1,
+            True,
+        ),
     ),
     (rpcs.LIST_REASSIGNMENTS, None),
     (rpcs.ELECT_PREFERRED, (NAME,)),
