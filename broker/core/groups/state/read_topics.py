@@ -51,11 +51,11 @@ def note_topics(group: Group[Any], present: PresentTopics) -> None:
     asked = topics_by_pattern(group) or {}
     before = group.read_topics
     topics, patterns = dict(before.topics), dict(before.patterns)
-    for pattern in sorted(asked, key=lambda each: each not in before.patterns):
+    for pattern in sorted(asked, key=lambda each: (each not in before.patterns, each)):
         since = before.patterns.get(pattern)
         if pattern and since is None and present.latest_epoch != NO_EPOCH:
             patterns[pattern] = present.latest_epoch
-        for topic in asked[pattern] - topics.keys():
+        for topic in sorted(asked[pattern] - topics.keys()):
             if topic in present.partitions:
                 later = since is not None and present.above_epochs.get(topic, NO_EPOCH) >= since
                 topic_id = present.ids.get(topic, NO_TOPIC_ID)
