@@ -8,14 +8,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from strandline.adapters.codecs.log import EPOCH_ENDS
-from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.adapters.system_host import client_host
 from strandline.client.admin.groups import GroupAdmin
 from strandline.client.client import Client
 from strandline.client.cluster import Cluster
-from strandline.client.leaders import Questions, ask_leaders
-from strandline.client.offsets import list_offsets
+from strandline.client.offsets import list_epoch_ends, list_offsets
 from strandline.client.retry import Tries, retry
 from strandline.config.client import ClientSettings
 from strandline.config.load import load
@@ -27,7 +24,7 @@ from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.options import Selection
 from strandline.pipeline.core.ranges import Bounds
-from strandline.vocabulary.log import LATEST, EpochQuery, ListedEpochEnd, ListedOffset, MetadataQuery
+from strandline.vocabulary.log import LATEST, ListedEpochEnd, ListedOffset, MetadataQuery
 from strandline.vocabulary.log_position import LogPosition
 from strandline.vocabulary.metadata import TopicMetadata
 
@@ -152,16 +149,14 @@ class ClusterFacts(Client[ClientSettings]):
     async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedEpochEnd]:
         """For each of these logs the largest epoch not above the given one, and its end. Raises as
         `listed`."""
-        queries = {name: EpochQuery(name, epoch) for name, epoch in epochs.items()}
 
         async def ask() -> Mapping[TopicPartition, ListedEpochEnd | StrandlineError]:
-            questions = Questions(EPOCH_ENDS, queries, REQUEST_ELEMENTS_MAX)
             timeout_s = self._cluster.request_timeout_s
-            return await ask_leaders(
-                self._cluster, questions, self._settings, self._clock, timeout_s=timeout_s
+            return await list_epoch_ends(
+                self._cluster, epochs, self._settings, self._clock, timeout_s=timeout_s
             )
 
-        return await self._retried(lambda: _all(ask())) if queries else {}
+        return await self._retried(lambda: _all(ask())) if epochs else {}
 
     # --- topics ------------------------------------------------------------------------------
 

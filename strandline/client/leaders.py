@@ -13,7 +13,7 @@ from strandline.client.cluster import Cluster
 from strandline.config.client import ClientSettings
 from strandline.errors import LeaderNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
-from strandline.ports import Clock, Method
+from strandline.ports import CallUnknown, Clock, Method
 
 
 class _OfPartition(Protocol):
@@ -45,8 +45,8 @@ async def ask_leaders(
     *,
     timeout_s: float,
 ) -> dict[TopicPartition, Answer | StrandlineError]:
-    """The answer about each partition, or the last error: one that is not retriable, or the last before the
-    timeout."""
+    """The answer about each partition, or the last error: one that is not retriable, CallUnknown, or the last
+    before the timeout."""
     found: dict[TopicPartition, Answer | StrandlineError] = {}
 
     def keep(name: TopicPartition, end: Answer | StrandlineError) -> bool:
@@ -195,7 +195,11 @@ class _Lookup(Generic[Query, Answer]):
     ) -> None:
         """Retry after a pause what may succeed then; the others have ended."""
         late = self._clock.monotonic() >= deadline
-        over = {name: error for name, error in failed.items() if late or not error.retriable}
+        over = {
+            name: error
+            for name, error in failed.items()
+            if late or not error.retriable or isinstance(error, CallUnknown)
+        }
         if over:
             self.ended.put_nowait(over)
         again = [name for name in failed if name not in over]

@@ -35,6 +35,7 @@ from strandline.ports.serving import ServedCall as ServedCall
 from strandline.ports.serving import ServedStream as ServedStream
 from strandline.ports.transport import BlockingCall as BlockingCall
 from strandline.ports.transport import BlockingTransport as BlockingTransport
+from strandline.ports.transport import CallUnknown as CallUnknown
 from strandline.ports.transport import Method as Method
 from strandline.ports.transport import RefusedForNow as RefusedForNow
 from strandline.ports.transport import Request as Request

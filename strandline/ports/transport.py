@@ -31,6 +31,10 @@ class StreamEnded(OutcomeUnknown):
     """The peer ended the stream in good order, after its last message."""
 
 
+class CallUnknown(OutcomeUnknown):
+    """The peer does not have this call, as one of an earlier version: it has done nothing."""
+
+
 class StreamOver(BrokerNotAvailable):
     """The peer took no more requests of the stream, as its caller's login has ended, and has answered all
     that it took. The others were not carried out, and may be sent on another stream."""

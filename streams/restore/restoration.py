@@ -61,7 +61,8 @@ class Changelogs(Protocol):
         ...
 
     async def epoch_end(self, changelog: TopicPartition, epoch: int) -> EpochEnd | None:
-        """Where the largest leader epoch not above this one ends in the leader's log; None for NO_EPOCH."""
+        """Where the largest leader epoch not above this one ends in the leader's log; None for NO_EPOCH, and
+        if the leader cannot tell."""
         ...
 
     async def check_identity(self, changelog: TopicPartition) -> None:

@@ -12,13 +12,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from strandline.adapters.codecs.log import EPOCH_ENDS
-from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
 from strandline.adapters.system_host import client_host
 from strandline.client.backoff import backoff_s
 from strandline.client.client import Client
-from strandline.client.leaders import Questions, ask_leaders
-from strandline.client.offsets import list_offsets
+from strandline.client.offsets import list_epoch_ends, list_offsets
 from strandline.client.retry import retry
 from strandline.config.consumer import ConsumerSettings
 from strandline.config.load import load
@@ -28,10 +25,11 @@ from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest, OffsetOutOfRange, StrandlineError, UnknownTopicOrPartition
 from strandline.host import Host
 from strandline.ids import NO_EPOCH, TopicPartition
+from strandline.ports import CallUnknown
 from strandline.streams.core.task import TaskId
 from strandline.streams.restore.identities import Identities
 from strandline.streams.restore.restoration import Restorable, Restoration
-from strandline.vocabulary.log import LATEST, EpochQuery, ListedOffset
+from strandline.vocabulary.log import LATEST, ListedOffset
 from strandline.vocabulary.log_position import EpochEnd
 from strandline.vocabulary.topic_config import TopicConfig
 
@@ -131,7 +129,8 @@ class Restorer(Client[ConsumerSettings]):
         return await self._retry(lambda: self._ask_bounds(changelog))
 
     async def epoch_end(self, changelog: TopicPartition, epoch: int) -> EpochEnd | None:
-        """Where the largest leader epoch not above this one ends in the leader's log; None for NO_EPOCH.
+        """Where the largest leader epoch not above this one ends in the leader's log; None for NO_EPOCH, and
+        if the leader is of an earlier version, which cannot tell.
 
         Waits while no leader answers. Raises UnknownTopicOrPartition.
         """
@@ -250,11 +249,12 @@ class Restorer(Client[ConsumerSettings]):
             raise listed
         return listed
 
-    async def _ask_epoch_end(self, changelog: TopicPartition, epoch: int) -> EpochEnd:
-        queries = {changelog: EpochQuery(changelog, epoch)}
-        questions = Questions(EPOCH_ENDS, queries, REQUEST_ELEMENTS_MAX)
-        found = await ask_leaders(self._cluster, questions, self._settings, self._clock, timeout_s=ASK_S)
+    async def _ask_epoch_end(self, changelog: TopicPartition, epoch: int) -> EpochEnd | None:
+        wanted = {changelog: epoch}
+        found = await list_epoch_ends(self._cluster, wanted, self._settings, self._clock, timeout_s=ASK_S)
         end = found[changelog]
+        if isinstance(end, CallUnknown):
+            return None
         if isinstance(end, StrandlineError):
             raise end
         return EpochEnd(end.epoch, end.end_offset)

@@ -40,7 +40,7 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.host import ShownKey
-from strandline.ports import Method, Request, Response, Stream, StreamEnded, StreamOver
+from strandline.ports import CallUnknown, Method, Request, Response, Stream, StreamEnded, StreamOver
 
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", ANSWER_BYTES_MAX),
@@ -257,4 +257,6 @@ def _translated(address: str, error: grpc.aio.AioRpcError) -> StrandlineError:
         return typed
     if never_sent(error):
         return BrokerNotAvailable(f"{address} is unreachable from here")
+    if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        return CallUnknown(f"{address} does not have this call: it may be of an earlier version")
     return OutcomeUnknown(f"no answer from {address}: {error.code().name}, {error.details()}")

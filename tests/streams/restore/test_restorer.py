@@ -15,7 +15,7 @@ from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system_host import system_host
 from strandline.errors import InvalidRequest, StorageFailed, UnknownTopicOrPartition
 from strandline.ids import NO_EPOCH
-from strandline.ports import Method, Request, Response, Stream
+from strandline.ports import CallUnknown, Method, Request, Response, Stream
 from strandline.streams.core.checkpoint import NOTHING
 from strandline.streams.core.task import TaskId
 from strandline.streams.restore.restoration import SLICE_RECORDS
@@ -25,6 +25,8 @@ from strandline.vocabulary.log import FetchRequest
 from tests.streams.restore.changelogs import Changelog, contents, create_topic, new_changelogs, raised
 from tests.streams.restore.conftest import OpenStore
 from tests.waiting import eventually
+
+WAIT_S_MAX = 5.0
 
 
 class Watched(GrpcTransport):
@@ -44,6 +46,16 @@ class Watched(GrpcTransport):
             return method.encode(request)
 
         return await super().open(address, replace(method, encode=encode), timeout_s=timeout_s)
+
+
+class OfEarlierBrokers(GrpcTransport):
+    """The brokers at its other end do not know of epochs' ends."""
+
+    async def call(
+        self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
+    ) -> Response:
+        path = method.path.replace("EpochEnds", "EpochEndsOfALaterVersion")
+        return await super().call(address, replace(method, path=path), request, timeout_s=timeout_s)
 
 
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "65536", "min.cleanable.dirty.ratio": "0.1"}
@@ -110,6 +122,23 @@ async def test_a_restoration_continues_from_the_checkpoint(
     assert restoration.restored == 70
     assert contents(store) == changelog.table
     assert min(transport.fetched[changelog.name]) == 3_000
+
+
+async def test_a_changelog_at_a_broker_of_an_earlier_version_is_restored(
+    cluster: LocalCluster, open_store: OpenStore
+) -> None:
+    """As in a rolling upgrade whose applications come first. Where its epochs end is not known, and
+    those who ask learn that at once."""
+    (changelog,) = await new_changelogs(cluster)
+    await changelog.fill(100)
+    store, host = open_store(), replace(system_host(), transport=lambda _key: OfEarlierBrokers())
+    async with asyncio.timeout(WAIT_S_MAX), Restorer(cluster.bootstrap, settings={}, host=host) as restorer:
+        assert await restorer.begin(changelog.task, changelog.name, store).complete() == changelog.end
+        assert await restorer.epoch_end(changelog.name, store.kept.leader_epoch) is None
+    assert contents(store) == changelog.table
+    async with asyncio.timeout(WAIT_S_MAX), Admin(cluster.bootstrap, host=host) as admin:
+        (end,) = (await admin.list_epoch_ends({changelog.name: 0})).values()
+    assert isinstance(end, CallUnknown) and "may be of an earlier version" in end.message
 
 
 async def test_a_restoration_ended_before_it_has_a_position_is_never_read(
