@@ -46,7 +46,9 @@ EXCEPTIONS = {
 
 PICTURES = "docs/*/pictures/*.png"
 """Those of the pages, which `make docs-pictures` takes."""
-PICTURE_BYTES_MAX = 150_000
+RECORDED = "tests/*/data/*.tar.xz"
+"""Folders that an earlier version has written."""
+BINARY_BYTES_MAX = 150_000
 
 VIRTUAL_TIME = "tests/simulation/"
 """Nothing waits there: a sleep only moves the clock of a simulation."""
@@ -67,9 +69,9 @@ def problems(root: Path) -> list[str]:
         path = root / name
         if name == THIS or not path.is_file():
             continue
-        if fnmatch(name, PICTURES):
-            if (size := path.stat().st_size) > PICTURE_BYTES_MAX:
-                found.append(f"{name}: has {size:,} bytes; a picture has at most {PICTURE_BYTES_MAX:,}")
+        if fnmatch(name, PICTURES) or fnmatch(name, RECORDED):
+            if (size := path.stat().st_size) > BINARY_BYTES_MAX:
+                found.append(f"{name}: has {size:,} bytes, more than {BINARY_BYTES_MAX:,}")
             continue
         try:
             text = path.read_text()
