@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
@@ -51,22 +51,23 @@ async def test_a_table_that_is_wider_than_a_phone_shows_at_its_edges_that_there_
     console: str, open_page: OpenPage, scheme: Scheme
 ) -> None:
     page = await open_page(f"{console}/topics", size=NARROW, scheme=scheme)
-    frame = page.get_by_role("region", name="Topics", exact=True)
-    # In one look, as the live page puts another element in its place.
-    box = await frame.evaluate(
-        "each => ({ ...each.getBoundingClientRect().toJSON(), beyond: each.scrollWidth - each.clientWidth })"
-    )
-    assert box["beyond"] > 50
+
+    async def table(words: str) -> Any:
+        """What these words of JavaScript say of the table that the live page has now."""
+        find = "document.querySelector('[role=region][aria-label=Topics]')"
+        return await page.evaluate(f"() => {{ const each = {find}; return {words}; }}")
 
     async def edge(x: float) -> bytes:
         """Some pixels of the head, below its words."""
-        y = await frame.locator("thead").evaluate("each => each.getBoundingClientRect().bottom")
+        y = await table("each.querySelector('thead').getBoundingClientRect().bottom")
         return await page.screenshot(clip={"x": x, "y": y - 4, "width": EDGE_PX, "height": 2})
 
+    assert await table("each.scrollWidth - each.clientWidth") > 50
+    box = await table("each.getBoundingClientRect().toJSON()")
     left, right = box["x"] + 1, box["x"] + box["width"] - 1 - EDGE_PX
     plain, more = await edge(left), await edge(right)
     assert plain != more, "there is more on the right"
-    await frame.evaluate("each => { each.scrollLeft = each.scrollWidth; }")
+    await table("each.scrollLeft = each.scrollWidth")
     assert await edge(right) == plain, "that is the end"
     assert await edge(left) != plain, "there is more on the left"
     assert await serious_findings(page) == []
