@@ -189,9 +189,10 @@ class Topics(Generic[Ticket]):
         return route.chosen(partition)
 
     def grown(self, name: TopicPartition) -> PartitionQueue[Ticket] | None:
-        """The queue of a new partition of a topic in use; None for any other partition."""
-        route = self.known.get(name.topic)
-        if route is None or name.partition != len(route.queues):
+        """The queue of a new partition of a topic in use; None for any other partition. One that was in an
+        earlier topic of the name is not new: its leader may still be sought."""
+        route, topic = self.known.get(name.topic), self._cluster.known_topic(name.topic)
+        if route is None or topic is None or not len(route.queues) == name.partition < len(topic.partitions):
             return None
         queue = self._accumulator.queue(name, route.size_max, route.topic_id)
         route.queues.append(queue)

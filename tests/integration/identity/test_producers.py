@@ -75,6 +75,23 @@ async def test_records_of_a_partition_that_is_gone_fail_by_name_and_others_go_on
     assert len(await values(cluster, 21, 2)) == 21
 
 
+async def test_a_partition_that_is_gone_is_not_taken_for_a_new_one(cluster: MemoryCluster) -> None:
+    """Its record is the first to meet the new topic, and its leader is still sought when it has failed. With a
+    partition too many, keys would go elsewhere than those of other producers."""
+    await cluster.create_topic("t", 3)
+    async with cluster.admin() as admin, cluster.producer() as producer:
+        await sent(producer, [b"old"], partition=2)
+        await made_anew(cluster, admin, 2)
+        with pytest.raises(UnknownTopicOrPartition, match="partitions 0 to 1"):
+            await producer.send_and_wait("t", b"gone", partition=2)
+        async with asyncio.timeout(WAIT_S_MAX):
+            with pytest.raises(UnknownTopicOrPartition, match="partitions 0 to 1"):
+                await producer.send_and_wait("t", b"gone", partition=2)
+            mine = [(await producer.send_and_wait("t", b"1", b"%d" % key)).partition for key in range(20)]
+        async with cluster.producer() as fresh:
+            assert [(await fresh.send_and_wait("t", b"2", b"%d" % key)).partition for key in range(20)] == mine
+
+
 async def test_an_offset_of_the_old_topic_is_not_expected_of_the_new_one(cluster: MemoryCluster) -> None:
     """Both logs end at the same offset: only the id tells them apart."""
     await cluster.create_topic("t")
