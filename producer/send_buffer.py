@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from math import inf
 from typing import Final
 
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
+from strandline.client.waits import NOTICE_AFTER_S, WAITS_LOGGER, Notice
 from strandline.config.producer import ProducerSettings
 from strandline.errors import MessageTooLarge, StrandlineError
-from strandline.ids import NO_BROKER
+from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock
 from strandline.producer.bulk import divided
 from strandline.producer.core.accumulator import Accumulator
@@ -34,6 +36,7 @@ from strandline.producer.tickets import RecordTicket, Ticket
 from strandline.records import PackedRecords
 
 logger = logging.getLogger(__name__)
+waits = logging.getLogger(WAITS_LOGGER)
 
 Queue = PartitionQueue[Ticket]
 
@@ -56,6 +59,9 @@ class SendBuffer:
         self._connections = itertools.count()
         self._flushes = Flushes[Ticket]()
         self._measures = ProducerMeasures(clock, self.bytes_max)
+        self._refused: dict[TopicPartition, Notice] = {}
+        """Of the partitions whose batches are refused again and again."""
+        self._noted_at = -inf
 
     async def start(self) -> None:
         """Raises BrokerNotAvailable if no broker of the bootstrap answers."""
@@ -190,6 +196,7 @@ class SendBuffer:
                     self._wake_sender(queue)
                 case DelaySend(queue, pause, seconds):
                     self._loop.call_later(seconds, self._backed_off, queue, pause)
+                    self._note_refused(queue)
                 case DoubtLeader(queue, error):
                     self._cluster.follow(queue.name, error)
                 case Divide(batch, error):
@@ -230,6 +237,16 @@ class SendBuffer:
             "%d records of %s not delivered: %s (%s): %s",
             batch.record_count, batch.queue.name, type(error).__name__, error.outcome.value, error,
         )  # fmt: skip
+
+    def _note_refused(self, queue: Queue) -> None:
+        """Log what holds a partition up, if that lasts; one of them stands for others at the same time."""
+        if queue.attempts == 1 or queue.name not in self._refused:
+            self._refused[queue.name] = Notice(self._clock)
+        lasting, now = self._refused[queue.name].lasting(), self._clock.monotonic()
+        if lasting is not None and now - self._noted_at > NOTICE_AFTER_S:
+            self._noted_at = now
+            reason = queue.waiting[0].last_error if queue.waiting else None
+            waits.warning("%s takes no records, for %.0f s by now: %s", queue.name, lasting, reason)
 
     def _backed_off(self, queue: Queue, pause: int) -> None:
         self.carry_out(self.accumulator.backed_off(queue, pause))

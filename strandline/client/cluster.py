@@ -381,7 +381,10 @@ class Cluster:
         if logged:
             seconds, name = max(logged)
             others = f" and {len(logged) - 1} other partitions" * (len(logged) > 1)
-            unled.warning("%s%s: no leader is found, for %.0f s by now", name, others, seconds)
+            known = self._topics.get(name.topic)
+            gone = known is not None and name.partition >= len(known.partitions)
+            what = "there is no such partition" if gone else "no leader is found"
+            unled.warning("%s%s: %s, for %.0f s by now", name, others, what, seconds)
 
     def _left(self, waits: Sequence[LeaderWait]) -> list[TopicPartition]:
         return [wait.name for wait in waits if not self._led_above(wait)]

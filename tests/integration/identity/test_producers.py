@@ -76,7 +76,7 @@ async def test_records_of_a_partition_that_is_gone_fail_by_name_and_others_go_on
 
 
 async def test_a_partition_that_is_gone_is_not_taken_for_a_new_one(cluster: MemoryCluster) -> None:
-    """Its record is the first to meet the new topic, and its leader is still sought when it has failed. With a
+    """Its record is the first to meet the new topic, and its leader is still sought when it fails. With a
     partition too many, keys would go elsewhere than those of other producers."""
     await cluster.create_topic("t", 3)
     async with cluster.admin() as admin, cluster.producer() as producer:
@@ -89,7 +89,8 @@ async def test_a_partition_that_is_gone_is_not_taken_for_a_new_one(cluster: Memo
                 await producer.send_and_wait("t", b"gone", partition=2)
             mine = [(await producer.send_and_wait("t", b"1", b"%d" % key)).partition for key in range(20)]
         async with cluster.producer() as fresh:
-            assert [(await fresh.send_and_wait("t", b"2", b"%d" % key)).partition for key in range(20)] == mine
+            its = [(await fresh.send_and_wait("t", b"2", b"%d" % key)).partition for key in range(20)]
+        assert its == mine
 
 
 async def test_an_offset_of_the_old_topic_is_not_expected_of_the_new_one(cluster: MemoryCluster) -> None:

@@ -254,6 +254,19 @@ async def test_partitions_without_a_leader_are_logged_soon_and_each_minute(
     assert all(re.search("no leader is found, for (2|6[2-5]|12[2-9]) s by now", each) for each in said[:4])
 
 
+async def test_a_partition_that_a_known_topic_lacks_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """It may come; until then no one has to look for a leader."""
+    network, clock = Network(), FastClock()
+    network.brokers[BROKER_1] = network.brokers[BROKER_2] = answering(metadata((1, 5)))
+    async with view(network, clock=clock) as cluster:
+        await cluster.topic("t")
+        cluster.on_change(cluster.doubt)
+        cluster.doubt(TopicPartition("t", 6))
+        await eventually(lambda: caplog.records, what="it is logged")
+    said = [each.getMessage() for each in caplog.records if each.name == WAITS_LOGGER]
+    assert said[0] == "t-6: there is no such partition, for 2 s by now"
+
+
 async def test_many_doubts_travel_in_few_questions() -> None:
     network = Network()
     leaders = [(1, 5)] * 1000

@@ -1,4 +1,4 @@
-"""A member that waits for others says so."""
+"""Who waits for others says so."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from strandline.client.waits import WAITS_LOGGER
+from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.testing import SimulatedCluster
 from tests.virtual_time import on_virtual_time
@@ -49,6 +50,28 @@ async def test_a_join_that_a_vanished_member_holds_up_is_logged(
     assert said == [
         "group watch: JoinGroup is not answered, as other members have not come yet, for 5 s by now"
     ]
+
+
+@on_virtual_time
+async def test_a_producer_whose_records_are_refused_says_why(
+    simulated_cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The leader is there, and refuses each batch while too few replicas are in sync."""
+    cluster = simulated_cluster
+    await cluster.create_topic("tides", partitions=3)
+    async with cluster.producer(delivery_timeout_ms=15_000) as producer:
+        for partition in range(3):
+            await producer.send_and_wait("tides", b"before", partition=partition)
+        for broker in (1, 2):
+            cluster.kill(broker)
+        futures = [await producer.send("tides", b"more", partition=partition) for partition in range(3)]
+        for future in futures:
+            with pytest.raises(StrandlineError):
+                await future
+    said = [each.getMessage() for each in caplog.records if each.name == WAITS_LOGGER]
+    refused = [each for each in said if "takes no records, for" in each]
+    assert refused and "min.insync.replicas is 2" in refused[0], said
+    assert len(refused) < 3, "one stands for the others"
 
 
 def test_a_coordinator_that_cannot_read_its_groups_says_so() -> None:
