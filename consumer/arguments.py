@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from strandline.client.arguments import INT32_MAX, INT64_MAX, by_partition, offset, text, whole
+from strandline.client.arguments import INT64_MAX, by_partition, position, text, whole
 from strandline.config.limits import GROUP_ID_LENGTH_MAX, INTERVAL_MS_MAX
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.registry import named
 from strandline.errors import InvalidRequest, SettingsError
-from strandline.ids import TopicId, TopicPartition
+from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, TaskChange
 from strandline.vocabulary.topics import check_topic_name
 
@@ -97,20 +98,16 @@ def commits(given: object) -> dict[TopicPartition, CommittedOffset]:
 
 
 def _commit(name: TopicPartition, given: Any) -> CommittedOffset:
-    """An offset, an offset with metadata, or a CommittedOffset."""
+    """An offset, an offset with metadata, a CommittedOffset, or a LogPosition."""
     match given:
         case CommittedOffset():
             entry = given
         case (at, metadata) if isinstance(given, tuple):
             entry = CommittedOffset(at, metadata=metadata)
         case _:
-            return CommittedOffset(offset(name, given))
-    return CommittedOffset(
-        offset(name, entry.offset),
-        whole(f"leader epoch of {name}", entry.leader_epoch, -1, INT32_MAX),
-        text(f"metadata of {name}", entry.metadata),
-        topic_id=TopicId(text(f"topic id of {name}", entry.topic_id)),
-    )
+            return CommittedOffset.of(position(name, given))
+    checked = CommittedOffset.of(position(name, entry.position))
+    return replace(checked, metadata=text(f"metadata of {name}", entry.metadata))
 
 
 def reason(given: object) -> str:

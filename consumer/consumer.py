@@ -300,10 +300,9 @@ class Consumer(Client[ConsumerSettings]):
         """Deliver the record at `offset` next. A LogPosition is compared with the log first: if it is of
         another log, the partition goes on as after a change of the log that it reads.
 
-        Raises InvalidRequest if the partition is not assigned."""
+        Raises InvalidRequest for an invalid position, or if the partition is not assigned."""
         name = self._reader.assigned(partition).name
-        at = offset if isinstance(offset, LogPosition) else LogPosition(offset)
-        self._reader.seek_to(name, at._replace(offset=client_arguments.offset(name, at.offset)))
+        self._reader.seek_to(name, client_arguments.position(name, offset))
 
     def log(self, partition: TopicPartition) -> ReadLog:
         """The log that is read of an assigned partition, as of this moment: the offsets of records that get

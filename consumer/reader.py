@@ -13,6 +13,7 @@ from strandline.client import arguments
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
+from strandline.client.waits import WAITS_LOGGER, Notice
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.reading.effects import (
     Arrived,
@@ -24,6 +25,7 @@ from strandline.consumer.core.reading.effects import (
     MadeAnew,
     Refused,
     Reset,
+    Waits,
 )
 from strandline.consumer.core.reading.positions import Position, Positions
 from strandline.consumer.fetched_batches import batches_of
@@ -89,6 +91,8 @@ class Reader:
         self.on_recreated: Callable[[str, TopicId, TopicId], None] = lambda topic, before, now: None
         """Called with the two ids of a topic that was made anew while partitions of it are assigned."""
         self._fetchers: dict[int, Fetcher] = {}
+        self._notices: dict[TopicPartition, Notice] = {}
+        """Of partitions whose leader could not answer."""
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -124,6 +128,7 @@ class Reader:
         self.positions.drop(wanted)
         for name in wanted:
             self._wakeups.forget(name)
+            self._notices.pop(name, None)
 
     def hold(self, names: Iterable[TopicPartition]) -> None:
         """Neither fetch nor deliver these; their positions stay."""
@@ -186,6 +191,8 @@ class Reader:
                     self._cluster.follow(name, error)
                 case DelayFetch(name, attempt):
                     self._loop.call_later(backoff_s(self._settings, attempt), self._backed_off, name, attempt)
+                case Waits():
+                    self._waits_for_leader(effect)
                 case Refused(name, error):
                     self._wakeups.note(name, error)
                 case MadeAnew(name, before, now):
@@ -198,6 +205,16 @@ class Reader:
                     self._was_cut(effect)
         if searches:
             self._scope.spawn(self.finder.find(searches), "positions")
+
+    def _waits_for_leader(self, waits: Waits) -> None:
+        notice = self._notices.setdefault(waits.name, Notice(self._clock))
+        if waits.attempt == 1:
+            notice.over()  # the fetch before had an answer
+        lasting = notice.lasting()
+        if lasting is not None:
+            logging.getLogger(WAITS_LOGGER).warning(
+                "%s cannot be read yet, for %.0f s by now: %s", waits.name, lasting, waits.error
+            )
 
     def _topic_learned(self, topic: TopicMetadata) -> None:
         effects = self.positions.learned(topic.name, topic.topic_id)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from strandline.security.login.oauthbearer import OauthToken as OauthToken
     from strandline.vocabulary.admin import NewTopic as NewTopic
     from strandline.vocabulary.groups import CommittedOffset as CommittedOffset
+    from strandline.vocabulary.log_position import LogPosition as LogPosition
 
 _HOMES = {
     "Admin": "strandline.client.admin.admin",
@@ -40,6 +41,7 @@ _HOMES = {
     "FetchedBatch": "strandline.consumer.records",
     "GroupMetadata": "strandline.consumer.group.group",
     "LocalCluster": "strandline.local.cluster",
+    "LogPosition": "strandline.vocabulary.log_position",
     "NewTopic": "strandline.vocabulary.admin",
     "OauthToken": "strandline.security.login.oauthbearer",
     "Outcome": "strandline.errors",

@@ -41,15 +41,15 @@ from strandline.vocabulary.groups import (
     FetchedOffsets,
     OffsetCommit,
 )
-from strandline.vocabulary.log_position import same_topic
+from strandline.vocabulary.log_position import LogPosition, same_topic
 
 logger = logging.getLogger(__name__)
 
 GONE: Final = (UnknownTopicOrPartition, UnknownTopicId)
 """The partition does not exist, or its topic is another one by now: no later try helps."""
 
-OffsetLike = int | tuple[int, str] | CommittedOffset
-"""An offset as users pass it, with or without metadata."""
+OffsetLike = int | tuple[int, str] | CommittedOffset | LogPosition
+"""An offset as users pass it, with or without metadata, or with its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,8 +325,7 @@ def _processed(states: Iterable[Position[Any]]) -> dict[Position[Any], Committed
 
 def _of(state: Position[Any], offset: int) -> CommittedOffset:
     """A commit of the log that is read."""
-    _, topic_id, epoch = state.log.at(offset)
-    return CommittedOffset(offset, epoch, topic_id=topic_id)
+    return CommittedOffset.of(state.log.at(offset))
 
 
 def _named(state: Position[Any], given: CommittedOffset) -> CommittedOffset:

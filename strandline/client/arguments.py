@@ -7,17 +7,19 @@ A type checker finds such errors earlier; these checks are for callers without o
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from strandline.errors import InvalidRequest
-from strandline.ids import TopicPartition, named_twice
+from strandline.ids import NO_EPOCH, TopicId, TopicPartition, named_twice
 from strandline.vocabulary.log_position import LogPosition
 
 INT64_MAX: Final = 2**63 - 1
 INT32_MAX: Final = 2**31 - 1
 
 _A_PARTITION: Final = "a TopicPartition(topic, partition)"
+_TOPIC_ID: Final = re.compile("([0-9a-f]{32})?")
 
 
 def text(what: str, given: object) -> str:
@@ -55,6 +57,25 @@ def offset(name: TopicPartition, given: object) -> int:
     return whole(f"offset of {name}", given, 0, INT64_MAX)
 
 
+def position(name: TopicPartition, given: object) -> LogPosition:
+    """An offset, or an offset with the log that it belongs to."""
+    if not isinstance(given, LogPosition):
+        return LogPosition(offset(name, given))
+    return LogPosition(
+        offset(name, given.offset),
+        _topic_id(f"topic id of {name}", given.topic_id),
+        whole(f"leader epoch of {name}", given.leader_epoch, NO_EPOCH, INT32_MAX),
+    )
+
+
+def _topic_id(what: str, given: object) -> TopicId:
+    """The id of a topic; empty: not known."""
+    topic_id = text(what, given)
+    if not _TOPIC_ID.fullmatch(topic_id):
+        raise InvalidRequest(f"{what} = {given!r}: give 32 digits, each from 0 to 9 or from a to f, or none")
+    return TopicId(topic_id)
+
+
 def partition(given: object) -> TopicPartition:
     """A partition's name, also from a plain pair."""
     if not isinstance(given, tuple) or len(given) != 2:
@@ -80,11 +101,6 @@ def by_partition(what: str, given: object) -> dict[TopicPartition, Any]:
     return {partition(name): value for name, value in given.items()}
 
 
-def offsets(given: object) -> dict[TopicPartition, int | LogPosition]:
+def offsets(given: object) -> dict[TopicPartition, LogPosition]:
     """An offset, or a position, by partition."""
-    return {
-        name: value._replace(offset=offset(name, value.offset))
-        if isinstance(value, LogPosition)
-        else offset(name, value)
-        for name, value in by_partition("offsets", given).items()
-    }
+    return {name: position(name, value) for name, value in by_partition("offsets", given).items()}

@@ -140,6 +140,11 @@ class CommittedOffset:
     topic_id: TopicId = NO_TOPIC_ID
     """The incarnation of the topic in which the offset was read. A commit of another one counts as absent."""
 
+    @classmethod
+    def of(cls, at: LogPosition) -> CommittedOffset:
+        """A commit of this position, without metadata."""
+        return cls(at.offset, at.leader_epoch, topic_id=at.topic_id)
+
     @property
     def position(self) -> LogPosition:
         return LogPosition(self.offset, self.topic_id, self.leader_epoch)

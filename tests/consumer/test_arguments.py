@@ -13,8 +13,9 @@ import pytest
 from strandline.consumer import arguments
 from strandline.consumer.core.assignors.registry import BUILT_IN
 from strandline.errors import InvalidRequest, InvalidTopic, SettingsError
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, TaskChange, TaskChangeKind
+from strandline.vocabulary.log_position import LogPosition
 
 A = TopicPartition("t", 0)
 
@@ -82,6 +83,7 @@ NOT_COMMITTED: list[Any] = [
     *({A: CommittedOffset(-1)}, {A: CommittedOffset(4, 2**31)}),
     {A: CommittedOffset(4, "x")},  # type: ignore[arg-type]  # the point
     {A: CommittedOffset(4, metadata=None)},  # type: ignore[arg-type]  # the point
+    *({A: CommittedOffset(4, topic_id=TopicId("E" * 32))}, {A: LogPosition(4, TopicId("e"))}),
 ]
 
 
@@ -98,6 +100,8 @@ def test_valid_offsets_to_commit_are_accepted() -> None:
         assert arguments.commits({A: given}) == {A: CommittedOffset(4)}
     assert arguments.commits({("t", 0): (4, "m")}) == {A: CommittedOffset(4, metadata="m")}
     assert arguments.commits({A: read_back}) == {A: CommittedOffset(4, 7, "m")}
+    at = LogPosition(4, TopicId("e" * 32), 7)
+    assert arguments.commits({A: at}) == {A: CommittedOffset(4, 7, topic_id=at.topic_id)}
 
 
 RUNS = TaskChange(TaskChangeKind.RUNNING, "counts-3", 17)

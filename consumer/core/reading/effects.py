@@ -53,6 +53,15 @@ class DelayFetch:
 
 
 @dataclass(frozen=True, slots=True)
+class Waits:
+    """The leader cannot answer a fetch yet, for the `attempt`th time in a row."""
+
+    name: TopicPartition
+    attempt: int
+    error: StrandlineError
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """The partition cannot be read; the next poll raises this."""
 
@@ -80,4 +89,4 @@ class Cut:
     epoch: int
 
 
-Effect = Arrived | FindPosition | DoubtLeader | DelayFetch | Refused | MadeAnew | Cut
+Effect = Arrived | FindPosition | DoubtLeader | DelayFetch | Waits | Refused | MadeAnew | Cut

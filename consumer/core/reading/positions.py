@@ -34,6 +34,7 @@ from strandline.consumer.core.reading.effects import (
     MadeAnew,
     Refused,
     Reset,
+    Waits,
 )
 from strandline.errors import (
     OffsetNotAvailable,
@@ -461,10 +462,10 @@ class Positions(Generic[BatchT]):
         return [Cut(state.name, first, position, end.epoch)]
 
     def _again(self, state: Position[BatchT], error: StrandlineError) -> list[Effect]:
-        effects = self._back_off(state)
-        if not isinstance(error, OffsetNotAvailable | UnknownLeaderEpoch):
-            effects.append(DoubtLeader(state.name, error))
-        return effects
+        delay = self._back_off(state)
+        if isinstance(error, OffsetNotAvailable | UnknownLeaderEpoch):
+            return [*delay, Waits(state.name, state.attempts, error)]
+        return [*delay, DoubtLeader(state.name, error)]
 
     def _back_off(self, state: Position[BatchT]) -> list[Effect]:
         state.attempts += 1

@@ -127,7 +127,7 @@ class GroupAdmin:
         fetched, _ = await self._ask(group, OFFSET_FETCH, OffsetFetch(group))
         return {name: committed for name, committed in sorted(fetched.items()) if committed is not None}
 
-    async def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, int | LogPosition]) -> None:
+    async def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, LogPosition]) -> None:
         """Commit as a client outside the group, which a coordinator accepts only without members.
 
         An unknown group is created. An offset without a topic id is one of the topic as it is now. Raises
@@ -135,11 +135,7 @@ class GroupAdmin:
         others as notes.
         """
         await self._check_exist(offsets)
-        positions = {name: LogPosition(at) if isinstance(at, int) else at for name, at in offsets.items()}
-        committed = {
-            name: CommittedOffset(at.offset, at.leader_epoch, topic_id=at.topic_id)
-            for name, at in positions.items()
-        }
+        committed = {name: CommittedOffset.of(at) for name, at in offsets.items()}
         request = OffsetCommit(group, NO_MEMBER, NO_GENERATION, committed)
         try:
             results, _ = await self._ask(group, OFFSET_COMMIT, request)

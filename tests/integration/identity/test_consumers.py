@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from strandline import Consumer, RebalanceListener, TopicPartition
-from strandline.errors import UnknownTopicId
+from strandline import Consumer, LogPosition, RebalanceListener, TopicPartition
+from strandline.client.waits import WAITS_LOGGER
+from strandline.errors import InvalidRequest, UnknownTopicId
 from strandline.ids import TopicId
 from strandline.testing import MemoryCluster
 
@@ -91,6 +92,26 @@ async def test_an_offset_of_the_old_topic_is_not_committed_for_the_new_one(clust
         with pytest.raises(UnknownTopicId, match="made anew"):
             await consumer.commit({P0: 20})
         assert await read(consumer, 49) == [b"%d" % number for number in range(101, 150)]
+
+
+@pytest.mark.parametrize("offset_reset", ["earliest", "none"])
+async def test_a_position_with_an_epoch_that_no_leader_has_had_is_waited_for_aloud(
+    cluster: MemoryCluster, caplog: pytest.LogCaptureFixture, offset_reset: str
+) -> None:
+    """The leader may be behind: an election may be under way. After 2 s a line says what is in the way."""
+    values = await written(cluster, 0, 20)
+    async with cluster.consumer(offset_reset=offset_reset) as consumer:
+        consumer.assign([P0])
+        consumer.seek(P0, LogPosition(5, leader_epoch=1000))
+        assert await consumer.getmany(timeout_ms=4000) == {}
+        (said,) = [each.getMessage() for each in caplog.records if each.name == WAITS_LOGGER]
+        assert "t-0 cannot be read yet, for 2 s by now" in said
+        assert "of epoch 1000, which is not known here" in said
+        consumer.seek(P0, LogPosition(5))
+        assert await read(consumer, 15) == values[5:]
+        with pytest.raises(InvalidRequest, match="leader epoch of t-0 = 1099511627776"):
+            consumer.seek(P0, LogPosition(5, leader_epoch=2**40))
+        assert await consumer.position(P0) == 20
 
 
 async def test_twenty_incarnations_are_read_whole_by_a_group_of_two(cluster: MemoryCluster) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from strandline.client import arguments
 from strandline.errors import InvalidRequest
-from strandline.ids import TopicPartition
+from strandline.ids import TopicId, TopicPartition
+from strandline.vocabulary.log_position import LogPosition
 
 A = TopicPartition("t", 0)
 
@@ -93,3 +94,28 @@ def test_a_pair_names_a_partition() -> None:
 def test_invalid_partitions_or_offsets_are_refused(check: Callable[[Any], object], given: object) -> None:
     with pytest.raises(InvalidRequest, match=": give "):
         check(given)
+
+
+ID = TopicId("0f" * 16)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        *((LogPosition(5, ID, epoch), "leader epoch") for epoch in (None, "x", 2**40, -2, True)),  # type: ignore[arg-type]  # the point
+        *((LogPosition(5, topic_id), "topic id") for topic_id in (7, None, "0F" * 16, "0" * 31, "0" * 33)),  # type: ignore[arg-type]  # the point
+        (LogPosition(-1, ID), "offset"),
+        ((5, ID, 3), "offset"),
+    ],
+)
+def test_an_invalid_position_is_refused(given: Any, what: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"{what} of t-0 = .*: give "):
+        arguments.position(A, given)
+    with pytest.raises(InvalidRequest, match=f"{what} of t-0 = .*: give "):
+        arguments.offsets({A: given})
+
+
+def test_a_position_need_not_say_which_log_it_belongs_to() -> None:
+    for given in (LogPosition(5), LogPosition(5, ID, 0), LogPosition(5, ID, 2**31 - 1)):
+        assert arguments.position(A, given) == given
+    assert arguments.position(A, 5) == LogPosition(5)

@@ -15,6 +15,7 @@ from strandline.consumer.core.reading.effects import (
     FindPosition,
     Refused,
     Reset,
+    Waits,
 )
 from strandline.consumer.core.reading.positions import FetchPlan, Positions
 from strandline.errors import (
@@ -231,7 +232,7 @@ def test_a_leader_that_refuses_is_doubted_and_asked_again_only_after_a_pause(err
 def test_a_leader_that_is_not_ready_is_asked_again_without_doubting_it(error: StrandlineError) -> None:
     """KIP-207, KIP-320: it is the right one, it only does not know enough yet."""
     positions = standing_at(7, A)
-    assert kinds(answer(positions, planned(positions), error=error)) == [DelayFetch]
+    assert kinds(answer(positions, planned(positions), error=error)) == [DelayFetch, Waits]
 
 
 def test_a_new_leader_ends_the_pause() -> None:
