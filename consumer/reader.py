@@ -13,7 +13,7 @@ from strandline.client import arguments
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
-from strandline.client.waits import WAITS_LOGGER, Notice
+from strandline.client.waits import Notice
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.reading.effects import (
     Arrived,
@@ -210,11 +210,7 @@ class Reader:
         notice = self._notices.setdefault(waits.name, Notice(self._clock))
         if waits.attempt == 1:
             notice.over()  # the fetch before had an answer
-        lasting = notice.lasting()
-        if lasting is not None:
-            logging.getLogger(WAITS_LOGGER).warning(
-                "%s cannot be read yet, for %.0f s by now: %s", waits.name, lasting, waits.error
-            )
+        notice.log(f"{waits.name} cannot be read yet", waits.error)
 
     def _topic_learned(self, topic: TopicMetadata) -> None:
         effects = self.positions.learned(topic.name, topic.topic_id)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from strandline.adapters.codecs.groups import OFFSET_COMMIT
 from strandline.client.coordinator import Coordinator, no_answer
 from strandline.client.retry import Tries
+from strandline.client.waits import Notice
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer import arguments
 from strandline.consumer.core.reading.positions import Position
@@ -93,6 +94,8 @@ class Commits:
         """The number of the application's last successful commit of each partition."""
         self._newest_automatic: dict[TopicPartition, tuple[int, int]] = {}
         """The number and offset of the last successful automatic commit of each partition."""
+        self._failing = Notice(clock)
+        """Of commits that fail until one has succeeded."""
         self._sending = asyncio.Lock()
         self._manual: dict[asyncio.Event, frozenset[TopicPartition]] = {}
         """The application's commits in progress: the event of each commit's end, and its partitions."""
@@ -253,6 +256,8 @@ class Commits:
                 if final or not (outdated or error.retriable) or tries.over:
                     raise
                 if any(map(self._still_assigned, left)):
+                    if not isinstance(error, RebalanceInProgress):
+                        self._failing.log(f"group {self._group}: offsets are not committed", error)
                     await tries.pause()
             except TimeoutError:
                 raise last or no_answer(self._group, timeout_s) from None
@@ -316,6 +321,7 @@ class Commits:
                 errors.append(error)
         if errors:
             raise errors[0]
+        self._failing.over()
 
 
 def _processed(states: Iterable[Position[Any]]) -> dict[Position[Any], CommittedOffset]:

@@ -19,7 +19,7 @@ from strandline.client.backoff import backoff_s
 from strandline.client.coordinator import Coordinator
 from strandline.client.retry import retry
 from strandline.client.scope import Scope
-from strandline.client.waits import noticed
+from strandline.client.waits import Notice, noticed
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.heartbeat import HeartbeatReport, Overdue, Stopped
 from strandline.consumer.core.member_effects import (
@@ -55,6 +55,7 @@ from strandline.errors import (
     IllegalGeneration,
     NotCoordinator,
     OutcomeUnknown,
+    RebalanceInProgress,
     StrandlineError,
 )
 from strandline.ports import Clock
@@ -118,6 +119,8 @@ class Member:
         """Joins in progress: an answer with another generation may be on its way."""
         self._leaving = 0
         """LeaveGroup calls in progress."""
+        self._failing = Notice(clock)
+        """Of joins and syncs that fail until a rebalance has ended."""
         self.departing = False
         """True while a departure waits for a rebalance to end."""
 
@@ -146,6 +149,8 @@ class Member:
         """Time rebalances; and during one the loop comes first: the application lets it run after each
         record."""
         self._rebalances.became(self.core.state)
+        if self.core.state not in _REBALANCING:
+            self._failing.over()
         busy = bool(self._queue) or self.core.state is not State.STABLE
         self._delivery.yields_often = busy and self.core.state in IN_GROUP
 
@@ -271,6 +276,11 @@ class Member:
             HELD_NOTICE_S,
         )
 
+    def _note_failure(self, error: StrandlineError) -> None:
+        """A join or a sync has failed. A coordinator that was found anew meanwhile does not end the wait."""
+        if not isinstance(error, RebalanceInProgress):
+            self._failing.log(f"group {self._settings.group_id}: no rebalance has succeeded", error)
+
     async def _join(self, effect: SendJoin) -> None:
         self._joining += 1
         try:
@@ -278,6 +288,7 @@ class Member:
             with self._coordinator.watching(known), self._noticed("JoinGroup"):
                 answer = await self._heartbeats.join(known.address, effect.request, self._held_s)
         except StrandlineError as error:
+            self._note_failure(error)
             self.feed(self.core.join_failed(effect.number, error, self.now_ms))
         else:
             self.feed(self.core.joined(effect.number, answer, self.now_ms))
@@ -289,6 +300,7 @@ class Member:
             with self._noticed("SyncGroup"):
                 data = await self._coordinator.call(SYNC_GROUP, effect.request, timeout_s=self._held_s)
         except StrandlineError as error:
+            self._note_failure(error)
             self.feed(self.core.sync_failed(effect.number, error, self.now_ms))
         else:
             self.feed(self.core.synced(effect.number, data, self.now_ms))

@@ -8,13 +8,12 @@ from operator import attrgetter
 from typing import TypeVar
 
 from strandline.client.backoff import backoff_s
-from strandline.client.waits import WAITS_LOGGER, Notice
+from strandline.client.waits import Notice
 from strandline.config.client import ClientSettings
 from strandline.errors import StrandlineError
 from strandline.ports import Clock
 
 logger = logging.getLogger(__name__)
-waits = logging.getLogger(WAITS_LOGGER)
 
 T = TypeVar("T")
 
@@ -50,10 +49,7 @@ class Tries:
     def log(self, log: logging.Logger, what: str, error: StrandlineError, level: int = logging.INFO) -> None:
         """Log the error of a try: the first one in a row at `level`, the others at DEBUG. If they fail for
         NOTICE_AFTER_S, and each NOTICE_AGAIN_S from then on, warn that `what` lasts."""
-        lasting = self._notice.lasting()
-        if lasting is not None:
-            waits.warning("%s, for %.0f s by now: %s", what, lasting, error)
-        else:
+        if not self._notice.log(what, error):
             log.log(logging.DEBUG if self.failed else level, "%s: %s", what, error)
 
 

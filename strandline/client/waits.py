@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from strandline.errors import StrandlineError
 from strandline.ports import Clock
 
 WAITS_LOGGER: Final = "strandline.client.waits"
@@ -39,6 +40,13 @@ class Notice:
             return None
         self._due_at = now + NOTICE_AGAIN_S
         return now - self._began
+
+    def log(self, what: str, error: StrandlineError) -> bool:
+        """It goes on, because of this error: True if that was logged now."""
+        lasting = self.lasting()
+        if lasting is not None:
+            logging.getLogger(WAITS_LOGGER).warning("%s, for %.0f s by now: %s", what, lasting, error)
+        return lasting is not None
 
     def over(self) -> None:
         """It has ended; the next call of `lasting` begins another one."""

@@ -103,3 +103,39 @@ def test_a_coordinator_that_cannot_read_its_groups_says_so() -> None:
         cluster.run(alone())
     first = of(lines, WAIT)[0]
     assert (first["seconds"], first["isr"], first["min_insync"]) == (3, [3], 2)
+
+
+@on_virtual_time
+async def test_a_coordinator_that_cannot_write_is_waited_for_aloud(
+    simulated_cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It answers, and is found again after each refusal: the wait is over once a commit or a rebalance has
+    succeeded, and the lines name the last reason."""
+
+    def said(group: str) -> list[str]:
+        lines = [each.getMessage() for each in caplog.records if each.name == WAITS_LOGGER]
+        return [line for line in lines if line.startswith(f"group {group}: ")]
+
+    cluster = simulated_cluster
+    await cluster.create_topic("tides", partitions=2)
+    async with cluster.consumer(group_id="watch") as consumer, cluster.admin() as admin:
+        consumer.subscribe(["tides"])
+        await eventually(consumer.assignment, deadline_s=60, what="the group is there")
+        coordinator = (await admin.describe_group("watch")).coordinator.id
+        others = sorted({1, 2, 3} - {coordinator})
+        for broker in others:
+            cluster.kill(broker)
+        offsets = {name: 0 for name in consumer.assignment()}
+        with pytest.raises(StrandlineError, match="in-sync"):
+            await consumer.commit(offsets)
+        (line,) = said("watch")
+        assert "offsets are not committed, for " in line and "in-sync" in line
+        async with cluster.consumer(group_id="late") as late:
+            late.subscribe(["tides"])
+            await eventually(lambda: said("late"), deadline_s=60, what="the newcomer says it")
+            (line,) = said("late")
+            assert "no rebalance has succeeded, for " in line and "in-sync" in line
+            for broker in others:
+                cluster.start(broker)
+            await eventually(lambda: len(late.assignment()) == 2, deadline_s=120, what="it has its share")
+        await consumer.commit(offsets)
