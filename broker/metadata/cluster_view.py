@@ -129,9 +129,8 @@ class ClusterView:
             names = names if topics else list(self._counts)
             unread = [name for name in names if name not in self._counts]
             if unread or not names:
-                raise LeaderNotAvailable(
-                    f"topics cannot be read from ZooKeeper now: {', '.join(unread)} {error}"
-                ) from error
+                what = f"topics {', '.join(unread)}" if unread else "topics"
+                raise LeaderNotAvailable(f"{what} cannot be read from ZooKeeper now: {error}") from error
             counts = [self._counts[name] for name in names]
         found = {name: count for name, count in zip(names, counts, strict=True) if count}
         for name in names if topics else list(self._counts):  # a name that does not exist is not kept

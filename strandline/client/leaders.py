@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
+from strandline.client.waits import Notice
 from strandline.config.client import ClientSettings
 from strandline.errors import LeaderNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
@@ -101,6 +102,9 @@ class _Lookup(Generic[Query, Answer]):
         self._tasks = tasks
         self.ended: asyncio.Queue[Mapping[TopicPartition, Answer | StrandlineError]] = asyncio.Queue()
         """Results. Each partition has one for each `begin`."""
+        self._absent = Notice(clock)
+        """Of partitions that do not exist, as far as is known. It counts from the start of the lookup."""
+        _ = self._absent.lasting()
 
     def begin(self, names: Iterable[TopicPartition], deadline: float, attempt: int = 1) -> None:
         """Look these up, with retries until the deadline (monotonic seconds)."""
@@ -204,7 +208,10 @@ class _Lookup(Generic[Query, Answer]):
             self.ended.put_nowait(over)
         again = [name for name in failed if name not in over]
         for name in again:
-            self._cluster.follow(name, failed[name])
+            if self._knows(name):
+                self._cluster.follow(name, failed[name])
+            else:  # it has no leader to be found: its topic's metadata is requested again
+                self._absent.log(f"{name} is waited for", failed[name])
         if again:
             await self._clock.sleep(backoff_s(self._settings, attempt))
             self.begin(again, deadline, attempt + 1)

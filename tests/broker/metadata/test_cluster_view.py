@@ -14,7 +14,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.metadata.cluster_view import AWAY_S, SIZES_WAIT_S, ClusterView
 from strandline.config.limits import ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX
-from strandline.errors import InvalidTopic
+from strandline.errors import InvalidTopic, LeaderNotAvailable
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import LinkState
 from strandline.vocabulary.log import LeaderWait
@@ -180,6 +180,16 @@ async def test_a_deleted_topic_does_not_come_back_while_zookeeper_is_away(tmp_pa
         assert await view.partition_counts(()) == {NAME.topic: 1}
         assert [topic.name for topic in (await view.describe(()))[0].topics] == [NAME.topic]
         seat.coordination.state = LinkState.CONNECTED
+
+
+async def test_topics_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        seat.coordination.state = LinkState.SUSPENDED
+        named = "^topics a, b cannot be read from ZooKeeper now: ZooKeeper cannot be reached right now$"
+        for topics, said in ((["a", "b"], named), ([], named.replace(" a, b", ""))):
+            with pytest.raises(LeaderNotAvailable, match=said):
+                await view.partition_counts(topics)
 
 
 async def test_a_topic_that_is_not_found_is_looked_for_after_a_sync(tmp_path: Path) -> None:

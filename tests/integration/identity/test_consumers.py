@@ -9,7 +9,7 @@ import pytest
 
 from strandline import Consumer, LogPosition, RebalanceListener, TopicPartition
 from strandline.client.waits import WAITS_LOGGER
-from strandline.errors import InvalidRequest, UnknownTopicId
+from strandline.errors import InvalidRequest, UnknownTopicId, UnknownTopicOrPartition
 from strandline.ids import TopicId
 from strandline.testing import MemoryCluster
 
@@ -112,6 +112,36 @@ async def test_a_position_with_an_epoch_that_no_leader_has_had_is_waited_for_alo
         with pytest.raises(InvalidRequest, match="leader epoch of t-0 = 1099511627776"):
             consumer.seek(P0, LogPosition(5, leader_epoch=2**40))
         assert await consumer.position(P0) == 20
+
+
+async def test_a_partition_that_is_not_there_is_not_said_to_lack_a_leader(
+    cluster: MemoryCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The topic may grow, or be made anew, so it is waited for; the line says for what."""
+    async with cluster.consumer(request_timeout_ms=4000) as consumer:
+        with pytest.raises(UnknownTopicOrPartition, match="there is no 9"):
+            await consumer.beginning_offsets([TopicPartition("t", 9)])
+    said = [each.getMessage() for each in caplog.records if each.name == WAITS_LOGGER]
+    assert said and all("t-9 is waited for, for " in line and "there is no 9" in line for line in said)
+
+
+async def test_partitions_that_a_topic_made_anew_lacks_are_not_said_to_lack_a_leader(
+    cluster: MemoryCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The member hears late of it, with its next metadata; until then it looks for what is gone."""
+    await made_anew(cluster, partitions=4)
+    async with cluster.consumer(group_id="g", offset_reset="earliest", metadata_max_age_ms=8000) as consumer:
+        consumer.subscribe(["t"])
+        await written(cluster, 0, 20)
+        await read(consumer, 20)
+        await made_anew(cluster, partitions=1)
+        new = await written(cluster, 100, 20)
+        assert await read(consumer, 20) == new
+        async with asyncio.timeout(WAIT_S_MAX):
+            while consumer.assignment() != {P0}:
+                _ = await consumer.getmany(timeout_ms=20)
+    said = [each.getMessage() for each in caplog.records if each.name == WAITS_LOGGER]
+    assert not [line for line in said if "no leader" in line], said
 
 
 async def test_twenty_incarnations_are_read_whole_by_a_group_of_two(cluster: MemoryCluster) -> None:
