@@ -106,6 +106,7 @@ class _Clients(Workload):
             latest=False, enable_auto_commit=not plan.by_hand, rebalance_protocol=plan.protocol,
             auto_commit_interval_ms=AUTO_COMMIT_MS,
         )  # fmt: skip
+        self._topic.may_write.set()
         for kind in plan.writers:
             self._topic.add_writer(kind, plan.pause_s)
         self._steady = asyncio.Event()
