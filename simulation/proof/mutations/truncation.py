@@ -76,6 +76,6 @@ TRUNCATION: Final = (
                 )  # fmt: skip
 """,
         "",
-        seed=19,
+        seed=17,
     ),
 )

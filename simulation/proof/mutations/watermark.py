@@ -16,7 +16,7 @@ WATERMARK: Final = (
         _PARTITION,
         "        return self.high_watermark >= self.epoch_start\n",
         "        return True\n",
-        seed=0,
+        seed=3,
     ),
     Mutation(
         "a follower that has reported nothing in this epoch counts as having everything",
@@ -24,7 +24,7 @@ WATERMARK: Final = (
         _PARTITION,
         "            broker: Progress(None, Offset(-1), log_end_offset, now)\n",
         "            broker: Progress(None, log_end_offset, log_end_offset, now)\n",
-        seed=2,
+        seed=4,
     ),
     Mutation(
         "the high watermark ignores the slowest member",
@@ -54,7 +54,7 @@ WATERMARK: Final = (
             return False
         candidate""",
         """        candidate""",
-        seed=3,
+        seed=4,
     ),
     Mutation(
         "requests outlive their leadership as committed",
