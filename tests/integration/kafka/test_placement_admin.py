@@ -190,7 +190,7 @@ async def test_a_reassignment_is_seen_and_taken_back(
     """CORRECTNESS E16: in between, all replicas of both sides are there."""
     await create(admin, "moved", (1, 2))
     await create(admin, "other", (1, 2))
-    await write(cluster, "moved", 100, 1_000)
+    await write(cluster, "moved", 100, 200_000)  # copied for a moment, in which all of it is seen
     name, other = KafkaPartition("moved", 0), KafkaPartition("other", 0)
     nothing = KafkaPartition("moved", 7)
     asked = {name: [2, 3], other: [2, 9], nothing: [1]}
