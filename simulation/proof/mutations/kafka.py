@@ -61,6 +61,6 @@ KAFKA: Final = (
         "PartitionOffset(name.partition, committed.offset, committed",
         "PartitionOffset(name.partition, committed.offset + 1, committed",
         workloads=_GROUPS,
-        seed=3,
+        seed=6,
     ),
 )

@@ -37,6 +37,6 @@ REQUESTS: Final = (
         "    return [marked for marked in found if marked is None]\n",
         faults=("kill a controller that deletes",),
         workloads=_OPERATIONS,
-        seed=418,
+        seed=None,
     ),
 )

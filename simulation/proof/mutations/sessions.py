@@ -25,7 +25,7 @@ SESSIONS: Final = (
         "looking.result() < seen:",
         "looking.result() < 0:",
         faults=("set ZooKeeper back",),
-        seed=60,
+        seed=None,
         stalls=True,
     ),
 )
