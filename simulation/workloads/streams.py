@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Final, Literal
@@ -18,6 +17,7 @@ from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.judging.log_ends import LogEnds
 from strandline.simulation.stage import Stage
+from strandline.simulation.workloads.counting.member import Member
 from strandline.simulation.workloads.counting.reading import Names, Reading
 from strandline.simulation.workloads.counting.topology import COMPONENTS, counting
 from strandline.simulation.workloads.lives import Lives
@@ -86,34 +86,6 @@ class Counting(WorkloadPlan, frozen=True):
         return _Application(self, stage)
 
 
-class _Member:
-    """One life of a member. Its stores outlive it."""
-
-    def __init__(self, process: SimulatedProcess, app: Streams) -> None:
-        self.process = process
-        self.leave = asyncio.Event()
-        self._app = app
-
-    @property
-    def runs(self) -> list[str]:
-        """The tasks that it runs now."""
-        return [str(each.task) for each in self._app.tasks() if each.role == "running"]
-
-    async def run(self) -> None:
-        """Raises StrandlineError if it cannot go on."""
-        async with self._app as app:
-            async with asyncio.TaskGroup() as tasks:
-                leaving = tasks.create_task(self._leave())
-                with suppress(Exception):
-                    await app.wait()
-                leaving.cancel()
-            await app.wait()
-
-    async def _leave(self) -> None:
-        await self.leave.wait()
-        _ = await self._app.leave()
-
-
 class _Application(Workload):
     def __init__(self, plan: Counting, stage: Stage) -> None:
         self._plan = plan
@@ -178,11 +150,11 @@ class _Application(Workload):
         names = self._names.of(self._names.repartition)
         return sum(self._ends.end(broker, name) for broker in brokers for name in names)
 
-    def _start(self, number: int, life: int) -> _Member:
+    def _start(self, number: int, life: int) -> Member:
         disk = self._disks[number]
         disk.process_ended()
         process = self._stage.client(f"{self._plan.name} member {number} life {life}")
-        member = _Member(process, self._streams(process, Path(f"/state/{number}"), disk))
+        member = Member(process, self._streams(process, Path(f"/state/{number}"), disk))
         process.start(lambda host: member.run())
         return member
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal
@@ -21,6 +20,7 @@ from strandline.ids import TopicPartition
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import Stage
+from strandline.simulation.workloads.counting.member import Member
 from strandline.simulation.workloads.lives import Lives
 from strandline.simulation.workloads.producing import producing
 from strandline.simulation.workloads.topic import ClosedTopic, ends_of, has_read
@@ -92,29 +92,6 @@ class Forgetting(WorkloadPlan, frozen=True):
 
     def workload(self, stage: Stage) -> Workload:
         return _Application(self, stage)
-
-
-class _Member:
-    """One life of a member. Its stores outlive it."""
-
-    def __init__(self, process: SimulatedProcess, app: Streams) -> None:
-        self.process = process
-        self.leave = asyncio.Event()
-        self._app = app
-
-    async def run(self) -> None:
-        """Raises StrandlineError if it cannot go on."""
-        async with self._app as app:
-            async with asyncio.TaskGroup() as tasks:
-                leaving = tasks.create_task(self._leave())
-                with suppress(Exception):
-                    await app.wait()
-                leaving.cancel()
-            await app.wait()
-
-    async def _leave(self) -> None:
-        await self.leave.wait()
-        _ = await self._app.leave()
 
 
 class _Application(Workload):
@@ -253,11 +230,11 @@ class _Application(Workload):
                 self._problems += differences(f"member {number}, {changelog}", replayed[changelog], rows)
                 self._problems += differences(f"member {number}, {lines}", written, kept)
 
-    def _start(self, number: int, life: int) -> _Member:
+    def _start(self, number: int, life: int) -> Member:
         disk = self._disks[number]
         disk.process_ended()
         process = self._stage.client(f"{self._plan.name} member {number} life {life}")
-        member = _Member(process, self._streams(process, self._folder(number), disk))
+        member = Member(process, self._streams(process, self._folder(number), disk))
         process.start(lambda host: member.run())
         return member
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field
 
 from strandline.client.admin.admin import Admin
 from strandline.host import Host
-from strandline.simulation.cluster import KAFKA_PORT
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import SYNCED, Stage
 from strandline.simulation.workloads.topic import REPLICAS, create_topic
 from strandline.simulation.workloads.unsteady import readers
+from strandline.simulation.workloads.unsteady.plan import UnsteadyPlan
 from strandline.simulation.workloads.unsteady.topic import UnsteadyTopic
-from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
+from strandline.simulation.workloads.workload import Count, Workload, WorkloadPlan, joined
 
 WriterKind = Literal["idempotent", "plain", "unreplicated", "kafka"]
 CONFIG: Final = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
@@ -36,7 +36,7 @@ CUT_S_MAX: Final = 8.0
 LOOK_S: Final = 0.05
 
 
-class Cutting(WorkloadPlan, frozen=True):
+class Cutting(UnsteadyPlan, WorkloadPlan, frozen=True):
     """One topic. Its fault is `cut a log`."""
 
     kind: Literal["cutting"] = "cutting"
@@ -44,18 +44,6 @@ class Cutting(WorkloadPlan, frozen=True):
     """Of its topic."""
     writers: Annotated[tuple[WriterKind, ...], Field(min_length=1)]
     """Producers. Their batches are numbered, or not, or the leader alone answers, or they are Kafka's."""
-    readers: Annotated[tuple[readers.Kind, ...], Field(min_length=1)]
-    """Consumers by themselves, by assignment with a group that keeps offsets, members, and Kafka's."""
-    pause_s: Pause
-    """Between two sends of a writer, on average."""
-    change_s: Pause
-    """Between two changes of the clients of groups, on average: they leave, are killed and are paused."""
-    synced: bool
-    """Each record and each committed offset is synced before it is acknowledged."""
-    by_hand: bool
-    """Clients of groups commit themselves."""
-    protocol: Literal["eager", "cooperative"]
-    """Of the members."""
 
     @staticmethod
     def drawn(random: Random, name: str) -> Cutting:
@@ -72,23 +60,10 @@ class Cutting(WorkloadPlan, frozen=True):
         )
 
     @property
-    def has_group(self) -> bool:
-        return any(kind in readers.IN_GROUPS for kind in self.readers)
-
-    @property
     def remembers_epochs(self) -> bool:
         """Its readers know the epochs of all that they have read: they find where a log parts that is again
         as it was before it was cut."""
         return all(kind == "alone" for kind in self.readers)
-
-    @property
-    def survives_power_loss(self) -> bool:
-        return self.synced
-
-    @property
-    def broker_settings(self) -> dict[str, Any]:
-        kafka = any("kafka" in kind for kind in (*self.writers, *self.readers))
-        return {"kafka_port": KAFKA_PORT} if kafka else {}
 
     def workload(self, stage: Stage) -> Workload:
         return _Clients(self, stage)
@@ -103,10 +78,9 @@ class _Clients(Workload):
         stage.unclean_topics.add(plan.name)
         self._topic = UnsteadyTopic(
             stage, plan.name, plan.partitions, plan.readers, plan.change_s,
-            latest=False, enable_auto_commit=not plan.by_hand, rebalance_protocol=plan.protocol,
+            enable_auto_commit=not plan.by_hand, rebalance_protocol=plan.protocol,
             auto_commit_interval_ms=AUTO_COMMIT_MS,
         )  # fmt: skip
-        self._topic.may_write.set()
         for kind in plan.writers:
             self._topic.add_writer(kind, plan.pause_s)
         self._steady = asyncio.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -15,11 +15,11 @@ from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import OFFSETS_TOPIC, TopicId
 from strandline.ports import NoNode
-from strandline.simulation.cluster import KAFKA_PORT
 from strandline.simulation.judging.judge import Problem
 from strandline.simulation.stage import SYNCED, Stage
 from strandline.simulation.workloads.topic import MIN_INSYNC, REPLICAS
 from strandline.simulation.workloads.unsteady import readers
+from strandline.simulation.workloads.unsteady.plan import UnsteadyPlan
 from strandline.simulation.workloads.unsteady.topic import UnsteadyTopic
 from strandline.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
@@ -41,7 +41,7 @@ AGAIN_S: Final = 0.2
 REQUEST_TIMEOUT_MS: Final = 3_000
 
 
-class Replacing(WorkloadPlan, frozen=True):
+class Replacing(UnsteadyPlan, WorkloadPlan, frozen=True):
     """One topic, replaced every `replaced_s` seconds on average."""
 
     kind: Literal["replacing"] = "replacing"
@@ -49,20 +49,8 @@ class Replacing(WorkloadPlan, frozen=True):
     """That the topic has each time, at least."""
     writers: Annotated[tuple[WriterKind, ...], Field(min_length=1)]
     """Producers. Their batches are numbered, or not, or they are Kafka's."""
-    readers: Annotated[tuple[readers.Kind, ...], Field(min_length=1)]
-    """Consumers by themselves, by assignment with a group that keeps offsets, members, and Kafka's."""
-    pause_s: Pause
-    """Between two sends of a writer, on average."""
     replaced_s: Pause
     """From one topic to the next, on average."""
-    change_s: Pause
-    """Between two changes of the clients of groups, on average: they leave, are killed and are paused."""
-    synced: bool
-    """Each record and each committed offset is synced before it is acknowledged."""
-    by_hand: bool
-    """Clients of groups commit themselves."""
-    protocol: Literal["eager", "cooperative"]
-    """Of the members."""
     latest: bool = False
     """Members begin at the end of what is there when their group begins. Then nothing is written to the first
     topic, and faults wait for the group: all that it finds has appeared since (G21)."""
@@ -86,19 +74,6 @@ class Replacing(WorkloadPlan, frozen=True):
         """The same with members that read from the end on."""
         return self.model_copy(update={"latest": "member" in self.readers})
 
-    @property
-    def has_group(self) -> bool:
-        return any(kind in readers.IN_GROUPS for kind in self.readers)
-
-    @property
-    def survives_power_loss(self) -> bool:
-        return self.synced
-
-    @property
-    def broker_settings(self) -> dict[str, Any]:
-        kafka = any("kafka" in kind for kind in (*self.writers, *self.readers))
-        return {"kafka_port": KAFKA_PORT} if kafka else {}
-
     def workload(self, stage: Stage) -> Workload:
         return _Clients(self, stage)
 
@@ -118,8 +93,6 @@ class _Clients(Workload):
         self._count = plan.partitions
         """Partitions of the topic that is there."""
         self._replacements = 0
-        if not plan.latest:
-            self._topic.may_write.set()
         self._replaced = asyncio.Event()
         """The last topic is there, and stays."""
 

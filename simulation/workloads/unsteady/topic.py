@@ -42,7 +42,7 @@ class UnsteadyTopic:
         kinds: Sequence[readers.Kind],
         change_s: float,
         *,
-        latest: bool,
+        latest: bool = False,
         **settings: Any,
     ) -> None:
         """`kinds`: of the readers. `latest`: members of strandline begin at the end of what is there when
@@ -53,6 +53,9 @@ class UnsteadyTopic:
         self._settings = settings
         self._latest = latest
         self.may_write = asyncio.Event()
+        """Set by who made it, if it is `latest`."""
+        if not latest:
+            self.may_write.set()
         self.wrong: list[str] = []
         self.writers: list[Writer] = []
         self.written = asyncio.Event()
