@@ -42,9 +42,10 @@ logger = structlog.get_logger(__name__)
 
 LOAD_BYTES_AT_ONCE: Final = 64 * KIB
 LOAD_RECORDS_AT_ONCE: Final = 500
-LOADING_NOTICE_S: Final = 3.0
-LOADING_NOTICE_AGAIN_S: Final = 60.0
 """After this many records other work of the broker has its turn."""
+LOADING_NOTICE_S: Final = 3.0
+"""A wait for in-sync replicas that lasts longer is logged, and again each LOADING_NOTICE_AGAIN_S."""
+LOADING_NOTICE_AGAIN_S: Final = 60.0
 UNREADABLE_LOGGED_MAX: Final = 20
 """Log lines about unreadable records in one load; the line at its end has their number."""
 

@@ -231,7 +231,7 @@ class GroupHandlers:
         self._access.check(caller, READ_GROUP, request.group)
         if request.assignments:
             await self._note_topics(request.group)
-        answer: bytes = await self._ask_as_member(request, caller)
+        answer: bytes = await self._ask(request, self._access.owner(caller))
         return answer
 
     async def _note_topics(self, group: str) -> None:

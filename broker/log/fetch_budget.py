@@ -9,15 +9,17 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from strandline.adapters.rpc.server.held_calls import host_of
-from strandline.room import one_host
+from strandline.room import HOSTS_REMEMBERED, one_host
 
 ADDRESS_SHARE: Final = 1.5
 """What the owners of one address may have, as a part of `of_all`."""
 
 
+@lru_cache(HOSTS_REMEMBERED)
 def _host(owner: str) -> str:
     return one_host(host_of(owner))
 

@@ -219,12 +219,11 @@ class Restoration:
                 self._changelogs.reopen(self)  # the log has lost records that the store has
             end = listed.log_end_offset if end is None else min(end, listed.log_end_offset)
             if await self._reached(end):
-                kept = self.store.kept
-                if await self._is_cut(kept):
-                    self._check()
+                is_cut = await self._is_cut(self.store.kept)
+                self._check()
+                if is_cut:
                     self._changelogs.reopen(self)
                     continue
-                self._check()
                 checkpoint = self.store.checkpoint
                 self.finish()
                 return checkpoint

@@ -122,10 +122,8 @@ class InternalTopics:
     async def _create(self, topic: str, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
         """Waits for brokers if there are fewer than the user's topics have replicas: those brokers come back.
         Does not wait for as many as the settings ask for: there may never be."""
-        derived, limit_s = (
-            self._settings.replication_factor is None,
-            self._settings.delivery_timeout_ms / 1000,
-        )
+        derived = self._settings.replication_factor is None
+        limit_s = self._settings.delivery_timeout_ms / 1000
         await retry(
             lambda: self._with_brokers(
                 lambda: self._admin.create_topic(topic, partitions, replicas, config),

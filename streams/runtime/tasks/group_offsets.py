@@ -10,7 +10,6 @@ from strandline.consumer.consumer import Consumer
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.streams.runtime.tasks.active import ActiveTask
-from strandline.vocabulary.groups import CommittedOffset
 from strandline.vocabulary.log_position import LogPosition
 
 logger = logging.getLogger(__name__)
@@ -42,12 +41,7 @@ class GroupOffsets:
                 return
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    await self._consumer.commit(
-                        {
-                            name: CommittedOffset(offset, epoch, topic_id=topic_id)
-                            for name, (offset, topic_id, epoch) in offsets.items()
-                        }
-                    )
+                    await self._consumer.commit(offsets)
             except (StrandlineError, TimeoutError) as error:
                 level = logging.DEBUG if isinstance(error, InvalidRequest) else logging.INFO
                 logger.log(level, "offsets of %d partitions are not committed yet: %s", len(offsets), error)
