@@ -240,9 +240,10 @@ class SendBuffer:
 
     def _note_refused(self, queue: Queue) -> None:
         """Log what holds a partition up, if that lasts; one of them stands for others at the same time."""
-        if queue.attempts == 1 or queue.name not in self._refused:
-            self._refused[queue.name] = Notice(self._clock)
-        lasting, now = self._refused[queue.name].lasting(), self._clock.monotonic()
+        notice = self._refused.setdefault(queue.name, Notice(self._clock))
+        if queue.attempts == 1:
+            notice.over()  # the batch before was taken
+        lasting, now = notice.lasting(), self._clock.monotonic()
         if lasting is not None and now - self._noted_at > NOTICE_AFTER_S:
             self._noted_at = now
             reason = queue.waiting[0].last_error if queue.waiting else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final, NamedTuple, NewType, TypeVar
@@ -41,6 +42,7 @@ UNKNOWN_OFFSET: Final = Offset(-1)
 NO_PRODUCER: Final = ProducerId(-1)
 NO_TOPIC_ID: Final = TopicId("")
 """In place of a topic's id: it is not known, and is not compared."""
+_TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 ACKS_ALL: Final = -1
 """As `acks` of a produce request: the in-sync replicas have the records before it is acknowledged."""
@@ -61,6 +63,11 @@ class PartitionKey(NamedTuple):
 
     topic_id: TopicId
     partition: PartitionId
+
+
+def is_topic_id(text: str) -> bool:
+    """True if a topic can have this id; NO_TOPIC_ID is none."""
+    return _TOPIC_ID.fullmatch(text) is not None
 
 
 def named_twice(names: Iterable[Name]) -> Name | None:

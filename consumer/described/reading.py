@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from strandline.consumer.described.view import GroupView, group_view, lag_of, members_of, partitions_of
 from strandline.errors import StrandlineError
@@ -15,6 +15,8 @@ from strandline.vocabulary.log import LATEST
 if TYPE_CHECKING:
     from strandline.client.admin.admin import Admin
     from strandline.ids import TopicPartition
+
+Answer = TypeVar("Answer")
 
 ASKED_AT_ONCE: Final = 16
 """Groups whose offsets are asked for at the same time."""
@@ -28,11 +30,13 @@ async def read_group(admin: Admin, group: str) -> GroupView:
     description = await admin.describe_group(group)
     committed = await admin.group_offsets(group)
     wanted = partitions_of(members_of(description.group), committed)
-    found = await admin.list_offsets(dict.fromkeys(wanted, LATEST))
-    ends = {name: end for name, end in found.items() if not isinstance(end, StrandlineError)}
-    epochs = {name: each.leader_epoch for name, each in committed.items() if each.leader_epoch != NO_EPOCH}
-    asked = await admin.list_epoch_ends({name: epoch for name, epoch in epochs.items() if name in ends})
-    epoch_ends = {name: end for name, end in asked.items() if not isinstance(end, StrandlineError)}
+    ends = _told(await admin.list_offsets(dict.fromkeys(wanted, LATEST)))
+    epochs = {
+        name: each.leader_epoch
+        for name, each in committed.items()
+        if name in ends and each.leader_epoch != NO_EPOCH
+    }
+    epoch_ends = _told(await admin.list_epoch_ends(epochs))
     return group_view(description.group, description.coordinator, committed, ends, epoch_ends)
 
 
@@ -54,6 +58,10 @@ async def read_lags(admin: Admin, groups: Iterable[str]) -> Mapping[str, int | N
         for _ in range(ASKED_AT_ONCE):
             tasks.create_task(ask())
     wanted = {name: LATEST for offsets in committed.values() for name in offsets}
-    found = await admin.list_offsets(wanted)
-    ends = {name: end for name, end in found.items() if not isinstance(end, StrandlineError)}
+    ends = _told(await admin.list_offsets(wanted))
     return lags | {group: lag_of(offsets, ends) for group, offsets in committed.items()}
+
+
+def _told(answers: Mapping[TopicPartition, Answer | StrandlineError]) -> dict[TopicPartition, Answer]:
+    """What leaders have said; those that could not be asked are left out."""
+    return {name: each for name, each in answers.items() if not isinstance(each, StrandlineError)}

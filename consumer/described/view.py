@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, Subscription
@@ -18,7 +18,7 @@ from strandline.errors import InconsistentGroupProtocol
 from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
 from strandline.vocabulary.log import ListedEpochEnd, ListedOffset
-from strandline.vocabulary.log_position import EpochEnd, Match, compare, same_topic
+from strandline.vocabulary.log_position import Match, compare, same_topic
 from strandline.vocabulary.metadata import Endpoint
 
 CONSUMERS: Final = "consumer"
@@ -192,9 +192,13 @@ def group_view(
     owners = {name: member.member for member in members for name in member.owned}
     assigned = {name: member.member for member in members for name in member.assigned or ()}
     partitions = tuple(
-        replace(
-            _partition_view(name, committed.get(name), ends.get(name), owners.get(name), assigned.get(name)),
-            cut=_is_cut(committed.get(name), epoch_ends.get(name)),
+        _partition_view(
+            name,
+            committed.get(name),
+            ends.get(name),
+            owners.get(name),
+            assigned.get(name),
+            epoch_ends.get(name),
         )
         for name in partitions_of(members, committed)
     )
@@ -206,7 +210,7 @@ def lag_of(
 ) -> int | None:
     """The lag in all partitions in which something is committed; None as in GroupView."""
     return _sum_of_lags(
-        [_partition_view(name, at, ends.get(name), None, None) for name, at in committed.items()]
+        [_partition_view(name, at, ends.get(name), None, None, None) for name, at in committed.items()]
     )
 
 
@@ -222,13 +226,15 @@ def _partition_view(
     found: ListedOffset | None,
     owner: str | None,
     assigned_to: str | None,
+    epoch_end: ListedEpochEnd | None,
 ) -> PartitionView:
     offset = None if committed is None else committed.offset
     if found is None:
         return PartitionView(name, offset, None, owner, assigned_to)
     start = None if found.log_start_offset < 0 else found.log_start_offset
     of_topic = committed is None or same_topic(committed.topic_id, found.topic_id)
-    return PartitionView(name, offset, found.offset, owner, assigned_to, start, of_topic)
+    cut = _is_cut(committed, epoch_end)
+    return PartitionView(name, offset, found.offset, owner, assigned_to, start, of_topic, cut)
 
 
 def _is_cut(committed: CommittedOffset | None, end: ListedEpochEnd | None) -> bool:
@@ -236,7 +242,7 @@ def _is_cut(committed: CommittedOffset | None, end: ListedEpochEnd | None) -> bo
     records that were deleted."""
     if committed is None or end is None or end.epoch == NO_EPOCH:
         return False
-    return compare(committed.position, end.topic_id, EpochEnd(end.epoch, end.end_offset)) is Match.CUT
+    return compare(committed.position, end.topic_id, end.end) is Match.CUT
 
 
 def mixed_advice(view: GroupView) -> str:

@@ -12,7 +12,7 @@ from strandline.ids import TopicPartition
 from strandline.pipeline.core import progress
 from strandline.pipeline.core.offsets import StreamOffset
 from strandline.pipeline.reading.cluster_facts import ClusterFacts, Snapshot
-from strandline.vocabulary.log_position import EpochEnd, LogPosition, Match, compare, same_topic
+from strandline.vocabulary.log_position import LogPosition, Match, compare, same_topic
 
 
 def ends_of(seen: Snapshot) -> StreamOffset:
@@ -39,7 +39,7 @@ async def moved_positions(
     }
     moved: dict[TopicPartition, LogPosition] = {}
     for name, listed in (await facts.epoch_ends(doubted)).items():
-        kept, end = begun.at(name), EpochEnd(listed.epoch, listed.end_offset)
+        kept, end = begun.at(name), listed.end
         if compare(kept, listed.topic_id, end) is Match.CUT:
             start = seen.bounds[name].start
             moved[name] = (

@@ -7,19 +7,17 @@ A type checker finds such errors earlier; these checks are for callers without o
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from strandline.errors import InvalidRequest
-from strandline.ids import NO_EPOCH, TopicId, TopicPartition, named_twice
+from strandline.ids import NO_EPOCH, TopicId, TopicPartition, is_topic_id, named_twice
 from strandline.vocabulary.log_position import LogPosition
 
 INT64_MAX: Final = 2**63 - 1
 INT32_MAX: Final = 2**31 - 1
 
 _A_PARTITION: Final = "a TopicPartition(topic, partition)"
-_TOPIC_ID: Final = re.compile("([0-9a-f]{32})?")
 
 
 def text(what: str, given: object) -> str:
@@ -71,7 +69,7 @@ def position(name: TopicPartition, given: object) -> LogPosition:
 def _topic_id(what: str, given: object) -> TopicId:
     """The id of a topic; empty: not known."""
     topic_id = text(what, given)
-    if not _TOPIC_ID.fullmatch(topic_id):
+    if topic_id and not is_topic_id(topic_id):
         raise InvalidRequest(f"{what} = {given!r}: give 32 digits, each from 0 to 9 or from a to f, or none")
     return TopicId(topic_id)
 

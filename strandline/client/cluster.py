@@ -381,8 +381,7 @@ class Cluster:
         if logged:
             seconds, name = max(logged)
             others = f" and {len(logged) - 1} other partitions" * (len(logged) > 1)
-            known = self._topics.get(name.topic)
-            gone = known is not None and name.partition >= len(known.partitions)
+            gone = name.topic in self._topics and self._partition(name) is None
             what = "there is no such partition" if gone else "no leader is found"
             unled.warning("%s%s: %s, for %.0f s by now", name, others, what, seconds)
 

@@ -175,9 +175,9 @@ def _check_end(body: bytes, at: int) -> None:
 
 
 def _read_each(
-    body: bytes, header: BatchHeader, columns: Columns, at: int = 0, start: int = 0, keep_headers: bool = True
+    body: bytes, header: BatchHeader, columns: Columns, at: int = 0, first: int = 0, keep_headers: bool = True
 ) -> int:
-    """Decode a record for each place of `columns`, from number `start` on, which begins at byte `at`. Returns
+    """Decode a record for each place of `columns`, from number `first` on, which begins at byte `at`. Returns
     where the last one ends. Varints of one and two bytes are decoded in place: calls would double the time.
 
     If a length is negative or exceeds the batch, the record does not end where it claims; the check at its
@@ -186,7 +186,7 @@ def _read_each(
     keys, add_timestamp, add_value = columns.keys, columns.timestamps.append, columns.values.append
     lead, timestamp, gaps = _FIRST_LEAD, header.base_timestamp, False
     alike: _Alike | None = None
-    for index, number in enumerate(offset_deltas(start + len(columns.offsets), start)):
+    for index, number in enumerate(offset_deltas(first + len(columns.offsets), first)):
         if (raw := body[at]) < 0x80:
             at += 1
         elif (high := body[at + 1]) < 0x80:

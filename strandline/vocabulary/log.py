@@ -185,6 +185,10 @@ class ListedEpochEnd:
     topic_id: TopicId = NO_TOPIC_ID
     """Of the log in which the epoch was looked for."""
 
+    @property
+    def end(self) -> EpochEnd:
+        return EpochEnd(self.epoch, self.end_offset)
+
 
 @dataclass(frozen=True, slots=True)
 class DeletedRecords:

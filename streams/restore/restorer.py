@@ -257,4 +257,4 @@ class Restorer(Client[ConsumerSettings]):
             return None
         if isinstance(end, StrandlineError):
             raise end
-        return EpochEnd(end.epoch, end.end_offset)
+        return end.end

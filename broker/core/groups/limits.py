@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields
 from typing import Final, Self
 
@@ -20,14 +19,12 @@ from strandline.errors import (
     StrandlineError,
     UnknownTopicId,
 )
-from strandline.ids import TopicPartition
+from strandline.ids import TopicPartition, is_topic_id
 from strandline.vocabulary.groups import CommittedOffset, GroupProtocol, JoinGroup
 
 GROUP_BYTES_MAX: Final = 2 * MIB
 """The bytes of a generation, which is one record with all its members. Members are similar, so that it
 compresses to a quarter and fits a batch; if it does not, the members get the log's own refusal."""
-
-_TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 PROTOCOLS_MAX: Final = 32
 """Protocols of one member."""
@@ -169,7 +166,7 @@ def check_offset(
         return wrong
     size = len(committed.metadata.encode())
     most = min(limits.offset_metadata_bytes_max, STRING_BYTES_MAX)
-    if committed.topic_id and _TOPIC_ID.fullmatch(committed.topic_id) is None:
+    if committed.topic_id and not is_topic_id(committed.topic_id):
         return UnknownTopicId(f"{name}: topic id {committed.topic_id[:64]!r} is not 32 hexadecimal digits")
     if size > most:
         return OffsetMetadataTooLarge(f"{name}: metadata of {size} bytes, more than {most}", limit=most)
