@@ -14,15 +14,6 @@ RUN python -m pip --python /opt/strandline/bin/python install --no-cache-dir --d
       --require-hashes -r strandline.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY strandline strandline
-COPY broker broker
-COPY controller controller
-COPY producer producer
-COPY consumer consumer
-COPY streams streams
-COPY pipeline pipeline
-COPY chaos chaos
-COPY console console
-COPY simulation simulation
 RUN pip="python -m pip --python /opt/strandline/bin/python" \
  && $pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation . \
  && $pip uninstall --yes setuptools

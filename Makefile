@@ -35,7 +35,7 @@ test-all: setup  ## Run every test that needs no container; ARGS as for test.
 .PHONY: chaos
 chaos: setup  ## Run tests and rounds of faults in containers: needs a Docker engine, or root on Debian to start one.
 	@# ARGS are for the rounds: make chaos ARGS="--rounds 10 --seconds 60"
-	@$(PYTHON) -m strandline.chaos.containers $(SHELL) -c '$(PYTHON) -m pytest -m containers --numprocesses=0 tests/chaos && $(PYTHON) -m strandline.chaos --containers $(ARGS)'
+	@$(PYTHON) -m strandline_lab.chaos.containers $(SHELL) -c '$(PYTHON) -m pytest -m containers --numprocesses=0 tests/chaos && $(PYTHON) -m strandline_lab.chaos --containers $(ARGS)'
 
 .PHONY: fuzz
 fuzz: setup  ## Send 100,000 hostile inputs to each port, for an hour or more: make fuzz ARGS="-k handshake"
@@ -43,15 +43,15 @@ fuzz: setup  ## Send 100,000 hostile inputs to each port, for an hour or more: m
 
 .PHONY: simulate
 simulate: setup  ## Run seeds of the simulation: make simulate ARGS="--seeds 100 --jobs 2". docs/understand/simulation.md.
-	@$(VENV)/bin/strandline simulate $(ARGS)
+	@$(VENV)/bin/strandline-lab simulate $(ARGS)
 
 .PHONY: simulate-proof
 simulate-proof: setup  ## Show which mutations of the code the simulation finds: ARGS=--known takes 3 minutes, without it hours.
-	@$(PYTHON) -m strandline.simulation.proof $(ARGS)
+	@$(PYTHON) -m strandline_lab.simulation.proof $(ARGS)
 
 .PHONY: soak
 soak: setup  ## Harm clusters for hours: make soak ARGS="--hours 8". docs/understand/chaos.md.
-	@$(PYTHON) -m strandline.chaos $(ARGS)
+	@$(PYTHON) -m strandline_lab.chaos $(ARGS)
 
 .PHONY: check
 check: setup  ## Run every static check: format, lint, types, layers, generated code, docs, tidiness.
@@ -59,20 +59,20 @@ check: setup  ## Run every static check: format, lint, types, layers, generated 
 
 .PHONY: bench
 bench: setup  ## Measure (docs/run/performance.md says what).
-	@$(PYTHON) -m bench $(ARGS)
+	@$(PYTHON) -m strandline_lab.bench $(ARGS)
 
 .PHONY: bench-guard
 bench-guard: setup  ## Is the working tree slower than main? COMMIT=… for a commit, ROUNDS=…; CONTRIBUTING.md.
-	@$(PYTHON) -m bench.guard $(if $(COMMIT),--commit $(COMMIT)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
+	@$(PYTHON) -m strandline_lab.bench.guard $(if $(COMMIT),--commit $(COMMIT)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
 
 .PHONY: interop
 interop: setup  ## Run other projects' Kafka clients and suites: make interop SUITES=folder ARGS=kcat. CONTRIBUTING.md.
-	@$(PYTHON) -m interop --suites $(or $(SUITES),suites) $(ARGS)
+	@$(PYTHON) -m strandline_lab.interop --suites $(or $(SUITES),suites) $(ARGS)
 
 .PHONY: setup
-setup: $(READY)  ## Put the pinned environment into .venv; done again only when the lock or pyproject.toml changes.
+setup: $(READY)  ## Put the pinned environment into .venv; done again only when the lock or a pyproject.toml changes.
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml lab/pyproject.toml
 	@python=; for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
 	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$candidate; break; fi; \
 	done; \
@@ -86,10 +86,10 @@ $(READY): requirements.lock pyproject.toml
 	@echo 'setup 2/3: the packages of requirements.lock (the first time a minute or two; PySpark is large, it carries ZooKeeper)'
 	@$(PYTHON) -m pip install --progress-bar off --disable-pip-version-check --require-hashes -r requirements.lock \
 	  | sed -u -nE -e 's/^(Collecting [^ ]+).*/  \1/p' -e 's/^ *(Building wheels?) for .*/  \1/p' -e 's/^(Installing collected packages).*/  \1/p'
-	@echo 'setup 3/3: strandline itself, editable'
+	@echo 'setup 3/3: strandline and its laboratory, editable'
 	@# The import path names the clone: setuptools' own finder would lose to a script's folder that contains the clone.
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-	  --config-settings editable_mode=compat --editable .
+	  --config-settings editable_mode=compat --editable . --editable lab
 	@touch $@
 
 .PHONY: proto

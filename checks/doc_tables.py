@@ -18,6 +18,10 @@ import click
 import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from strandline_lab.simulation.faults.fault import Fault
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.workloads.every import AnyWorkload
+from strandline_lab.simulation.workloads.member import MemberPlan
 
 from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
@@ -43,10 +47,6 @@ from strandline.consumer.measures import CONSUMER_METRICS
 from strandline.controller.metrics import METRICS as CONTROLLER_METRICS
 from strandline.producer.measures import PRODUCER_METRICS
 from strandline.security import kafka_apis, rpcs
-from strandline.simulation.faults.fault import Fault
-from strandline.simulation.plan import Plan
-from strandline.simulation.workloads.every import AnyWorkload
-from strandline.simulation.workloads.member import MemberPlan
 from strandline.vocabulary import topic_config
 
 BLOCK = re.compile(
@@ -146,7 +146,7 @@ def plan(name: str) -> str:
 
 
 def _own(cls: type) -> dict[str, str]:
-    return described(cls) if cls.__module__.startswith("strandline.simulation.") else {}
+    return described(cls) if cls.__module__.startswith("strandline_lab.simulation.") else {}
 
 
 def shared_limits(_: str | None) -> str:
@@ -185,6 +185,8 @@ def _cell(text: str) -> str:
 def commands(_: str | None) -> str:
     """All commands with their arguments and own options."""
     # Not imported at the top: a command line that fails to import must not hide other problems.
+    from strandline_lab.cli.__main__ import cli as lab
+
     from strandline.cli.__main__ import cli
 
     def listed(command: click.Command, path: str) -> Iterator[str]:
@@ -204,7 +206,7 @@ def commands(_: str | None) -> str:
             yield "| option | meaning |\n| --- | --- |"
             yield "\n".join(f"| `{_cell(names)}` | {_cell(meaning)} |" for names, meaning in rows) + "\n"
 
-    return "\n" + "\n".join(listed(cli, "strandline")) + "\n"
+    return "\n" + "\n".join([*listed(cli, "strandline"), *listed(lab, "strandline-lab")]) + "\n"
 
 
 METRICS: dict[str, tuple[Metric, ...]] = {

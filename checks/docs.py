@@ -14,10 +14,7 @@ from checks import doc_tables, links, rows
 CORRECTNESS = Path("docs/correctness.md")
 CORRECTNESS_TESTS = Path("docs/correctness-tests.md")
 TROUBLESHOOTING = Path("docs/run/troubleshooting.md")
-PACKAGES = (
-    *("strandline", "broker", "controller", "producer", "consumer", "streams", "pipeline", "chaos"),
-    *("simulation", "console"),
-)
+PACKAGES = ("strandline", "lab/strandline_lab")
 
 
 def pages(root: Path) -> list[Path]:

@@ -5,7 +5,7 @@ and poll, poll-skip, aborted read, inconsistent offsets, a high watermark that g
 decides the findings for histories in memory, and the pipeline's audit for larger ones.
 
 More checks apply to a whole cluster: `cluster.py`, `succession.py`, `ownership.py`, `commits.py`,
-`handling.py` and `requests.py` decide them, and `chaos/replica_logs.py` those of the disks.
+`handling.py` and `requests.py` decide them, and the laboratory's `chaos/replica_logs.py` those of the disks.
 """
 
 from __future__ import annotations

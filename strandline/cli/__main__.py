@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
-from strandline.adapters.system.standard_streams import open_standard_streams
 from strandline.cli.acl.command import acl
-from strandline.cli.chaos import chaos
 from strandline.cli.cluster.balance import cluster
 from strandline.cli.cluster.broker import broker
 from strandline.cli.cluster.log import log
@@ -18,7 +14,6 @@ from strandline.cli.cluster.up_down import down, status, up
 from strandline.cli.console import console
 from strandline.cli.demo.command import demo
 from strandline.cli.group.command import group
-from strandline.cli.perf.command import perf
 from strandline.cli.pipeline.command import pipeline
 from strandline.cli.records.consume import consume
 from strandline.cli.records.produce import produce
@@ -26,11 +21,12 @@ from strandline.cli.records.verify import verify
 from strandline.cli.security.command import security
 from strandline.cli.security.quota import quota
 from strandline.cli.security.user import user
-from strandline.cli.shell.command import Root
-from strandline.cli.simulate import simulate
+from strandline.cli.shell.command import Root, start
+
+MOVED = {name: f"strandline-lab {name}" for name in ("chaos", "perf", "simulate")}
 
 
-@click.group(cls=Root)
+@click.group(name="strandline", cls=Root, moved=MOVED)
 @click.version_option(package_name="strandline", message="strandline %(version)s")
 def cli() -> None:
     """A replicated commit log.
@@ -41,17 +37,15 @@ def cli() -> None:
 
 
 for _command in (
-    up, down, status, state_changes, cluster, broker, topic, group, acl, produce, consume, verify, log, perf,
-    pipeline, demo, chaos, simulate, security, user, quota, console,
+    up, down, status, state_changes, cluster, broker, topic, group, acl, produce, consume, verify, log,
+    pipeline, demo, security, user, quota, console,
 ):  # fmt: skip
     cli.add_command(_command)
 
 
 def main() -> None:
     """Runs the command line and exits with its status."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's C core prints lines that are not for users
-    open_standard_streams()
-    cli()
+    start(cli)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,2 @@
-"""What people read: the page about a run of a cluster under faults, and texts about any cluster.
-
-`events` and `spans` are what happened in a run of chaos or of the simulation; `traffic` and `partitions`
-count it; `facts` is all that is shown; `picture` draws it, and `page` has the parts of the page. `text` has
-lines, sizes and durations.
-"""
+"""What people read: `text` has lines, sizes and durations about any cluster; `round_files` and `verdict` are
+what a round of faults leaves behind, for the console and for its own page."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
+from strandline_lab.chaos.judge import judge, longest_staleness
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.auditing import checks
@@ -15,10 +17,8 @@ from strandline.auditing.staleness import Staleness
 from strandline.broker.core.replication.epochs import EpochCache, EpochEntry
 from strandline.broker.storage.state_files.epoch_file import write_epochs
 from strandline.broker.storage.state_files.log_state import LogState
-from strandline.chaos.core.demands import REPLACED_MS_MAX
-from strandline.chaos.evidence import BrokenEvidence
-from strandline.chaos.judge import judge, longest_staleness
 from strandline.records import emptied, split
+from strandline.report.round_files import BrokenEvidence
 from tests.chaos import sound_round
 from tests.chaos.sound_round import (
     RECORDS,

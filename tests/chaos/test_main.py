@@ -1,14 +1,13 @@
-"""`python -m strandline.chaos`: what is asked for, and how a round of it is played again."""
+"""`python -m strandline_lab.chaos`: what is asked for, and how a round of it is played again."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
-from strandline.chaos.__main__ import arguments, command_of
-from strandline.chaos.core.load import OWN, WITH_KAFKA, ClientRoles
-from strandline.chaos.rounds import free_folder
+from strandline_lab.chaos.__main__ import arguments, command_of
+from strandline_lab.chaos.core.load import OWN, WITH_KAFKA, ClientRoles
+from strandline_lab.chaos.rounds import free_folder
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,7 @@ from strandline.chaos.rounds import free_folder
 @pytest.mark.parametrize("roles", [OWN, WITH_KAFKA])
 def test_the_command_that_repeats_a_seed_makes_the_same_round(given: list[str], roles: ClientRoles) -> None:
     wanted = arguments(given)
-    program = ["python", "-m", "strandline.chaos"]
+    program = ["python", "-m", "strandline_lab.chaos"]
     again = command_of(wanted, 17, roles).split()
     assert again[:3] == program
     repeated = arguments(again[3:])

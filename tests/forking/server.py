@@ -29,10 +29,10 @@ from strandline.local.die_with_parent import die_with
 
 REQUEST_BYTES_MAX: Final = 1 << 17
 STREAMS: Final = 3
-LEFT_OUT: Final = ("strandline.pipeline", "strandline.chaos")
-"""Spark and what draws pictures: heavy, and no broker's, controller's or member's."""
+LEFT_OUT: Final = ("strandline.pipeline",)
+"""Spark: heavy, and no broker's, controller's or member's."""
 OTHERS: Final = (
-    "strandline.simulation.workloads.counting.topology",
+    "strandline_lab.simulation.workloads.counting.topology",
     "tests.waiting",
     "uvloop",
     "prometheus_client",
@@ -64,6 +64,7 @@ def modules() -> Iterator[str]:
     yield from OTHERS
     yield from modules_below("strandline", strandline.__path__)
     yield "strandline.cli.__main__"
+    yield "strandline_lab.cli.__main__"
 
 
 def modules_below(package: str, path: Iterable[str]) -> Iterator[str]:

@@ -7,11 +7,20 @@ import io
 import sys
 from pathlib import Path
 
-from interop.outcome import Missing, Outcome, Place, Report, Status, explained, table, unexplained
-from interop.programs.claims import claim, same, version
-from interop.suites.librdkafka import listed_tests
-from interop.suites.programs import claims_of, program_suite
-from interop.suites.pytest_suite import outcomes_of
+from strandline_lab.interop.outcome import (
+    Missing,
+    Outcome,
+    Place,
+    Report,
+    Status,
+    explained,
+    table,
+    unexplained,
+)
+from strandline_lab.interop.programs.claims import claim, same, version
+from strandline_lab.interop.suites.librdkafka import listed_tests
+from strandline_lab.interop.suites.programs import claims_of, program_suite
+from strandline_lab.interop.suites.pytest_suite import outcomes_of
 
 STAYS = {"*later*": "comes later"}
 REPORT = Report(
@@ -122,7 +131,7 @@ def test_a_program_of_a_secure_cluster_is_told_how_its_client_proves_who_it_is(t
     (tmp_path / "librdkafka.properties").write_text("security.protocol=SASL_SSL\nsasl.password=a=b\n")
     place = Place("127.0.0.1:1", tmp_path, tmp_path, security=tmp_path)
     program = (
-        "from interop.programs.security import of_kafka_python as given; print('passed', *given().items())"
+        "from strandline_lab.interop.programs.security import of_kafka_python as given; print('passed', *given().items())"
     )
     report = program_suite("p", "", lambda _: [sys.executable, "-c", program]).run(place)
     assert report is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from interop.security import Security, write_client_settings
+from strandline_lab.interop.security import Security, write_client_settings
+
 from tests.conftest import ClusterFactory
 
 

@@ -50,10 +50,28 @@ def environment(
     packages = _site_packages(home)
     # A path file adds this folder, but does not read the path files in it: the editable strandline stays out.
     (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    _install(home, archive)
+    return home
+
+
+@pytest.fixture(scope="module")
+def laboratory(environment: Path, checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The environment with a wheel of the laboratory beside strandline."""
+    built = tmp_path_factory.mktemp("laboratory")
+    program = BUILD.format(kind="wheel", to=str(built))
+    subprocess.run([sys.executable, "-c", program], cwd=checkout / "lab", check=True, capture_output=True)
+    (archive,) = built.glob("strandline_lab-*.whl")
+    _install(environment, archive)
+    return environment
+
+
+def _install(home: Path, archive: Path) -> None:
+    """Install one archive and none of its dependencies."""
     pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--quiet"]
     alone = ["--no-deps", "--no-index", "--no-build-isolation", "--ignore-installed"]
-    subprocess.run([*pip, *alone, "--disable-pip-version-check", str(archive)], cwd=built, check=True)
-    return home
+    subprocess.run(
+        [*pip, *alone, "--disable-pip-version-check", str(archive)], cwd=archive.parent, check=True
+    )
 
 
 def _site_packages(home: Path) -> Path:
@@ -171,7 +189,6 @@ def test_pytest_finds_the_fixtures(environment: Path, folder: Path) -> None:
         "strandline.streams",
         "strandline.testing",
         "strandline.pipeline",
-        "strandline.chaos.rounds",
         "strandline.simulation.engine.loop",
         "strandline.console.process",
     ],
@@ -185,3 +202,12 @@ def test_each_package_is_found_beside_a_users_modules(environment: Path, folder:
         check=False,
     )
     assert done.stdout.startswith(str(environment)), done.stderr
+
+
+def test_the_laboratory_runs_beside_an_installed_strandline(laboratory: Path, folder: Path) -> None:
+    """Last in this file: the environment has a second package from then on."""
+    done = subprocess.run(
+        [laboratory / "bin" / "strandline-lab", "simulate", "--seed", "2", "--seconds", "1"],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.startswith("seed 2: sound")) == (0, True), done.stderr

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 import pytest
-
-from strandline.simulation.plan import Plan
-from strandline.simulation.workloads.workload import WorkloadPlan
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.workloads.workload import WorkloadPlan
 
 SECONDS: Final = 1.0
 WHOLE: Final = range(300, 308)
@@ -19,8 +18,8 @@ RUN: Final = """
 import gc, sys
 import pytest
 
-from strandline.simulation.plan import Plan
-from strandline.simulation.run import run_quietly
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import run_quietly
 gc.set_threshold(int(sys.argv[1]))
 for line in sys.stdin:
     outcome = run_quietly(Plan.model_validate_json(line))

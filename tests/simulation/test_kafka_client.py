@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from strandline_lab.simulation.kafka import messages
+from strandline_lab.simulation.kafka.messages import Api, answer_in, frame
+from strandline_lab.simulation.kafka.producer import is_passing
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import run_quietly
+from strandline_lab.simulation.workloads.kafka import Kafka
 
 from strandline.broker.kafka.call import Api as BrokerApi
 from strandline.broker.kafka.router import Arrived, Asked, Router
@@ -34,12 +40,6 @@ from strandline.broker.kafka.wire.produce import (
 from strandline.broker.kafka.wire.producer_id import InitProducerIdAnswer, InitProducerIdRequest
 from strandline.broker.kafka.wire.topics import OfTopic
 from strandline.errors import ErrorCode
-from strandline.simulation.kafka import messages
-from strandline.simulation.kafka.messages import Api, answer_in, frame
-from strandline.simulation.kafka.producer import is_passing
-from strandline.simulation.plan import Plan
-from strandline.simulation.run import run_quietly
-from strandline.simulation.workloads.kafka import Kafka
 
 CASES: list[tuple[Api[Any, Any], Any, Any]] = [
     (

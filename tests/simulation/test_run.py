@@ -6,9 +6,8 @@ import logging
 
 import pytest
 import structlog
-
-from strandline.simulation.plan import Plan
-from strandline.simulation.run import run, run_quietly
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import run, run_quietly
 
 
 @pytest.mark.parametrize("seed", range(100, 106))

@@ -1,7 +1,7 @@
 """Shared by all commands: the common options, the choice of the cluster, and the exit status.
 
-Exit status: 0 only on success, 1 for a failure, 2 for wrong usage and for what `chaos`, `simulate` and the
-`pipeline` commands find, 130 after Ctrl-C. A failure prints one sentence on standard error; `--debug` adds
+Exit status: 0 only on success, 1 for a failure, 2 for wrong usage and for what the `pipeline` commands,
+`chaos` and `simulate` find, 130 after Ctrl-C. A failure prints one sentence on standard error; `--debug` adds
 the traceback.
 """
 
@@ -11,13 +11,14 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
+from strandline.adapters.system.standard_streams import open_standard_streams
 from strandline.adapters.telemetry.terminal import printable
 from strandline.cli.shell.output import Output
 from strandline.client.waits import WAITS_LOGGER
@@ -187,6 +188,19 @@ class Group(click.Group):
     command_class = Command
     group_class = type
 
+    def __init__(self, *args: Any, moved: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        """`moved`: commands that this family had before, each with the one to use now."""
+        super().__init__(*args, **kwargs)
+        self._moved = moved or {}
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command. Raises click.UsageError for one that is not there, or has moved."""
+        if args and (now := self._moved.get(args[0])) is not None:
+            raise click.UsageError(f"'{ctx.command_path} {args[0]}' has moved: use '{now}'", ctx)
+        return super().resolve_command(ctx, args)
+
 
 class Root(Group):
     """The whole command line: turns every error into an exit status and at most one sentence."""
@@ -214,12 +228,19 @@ class Root(Group):
         """Runs the command line, and exits."""
         invocation = Invocation()
         try:
-            status = super().main(args, prog_name or "strandline", standalone_mode=False, obj=invocation)
+            status = super().main(args, prog_name or self.name, standalone_mode=False, obj=invocation)
             sys.stdout.flush()
         except BaseException as error:
             status = _explain(error, debug=invocation.debug)
             _flush_or_drop()
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def start(root: Root) -> NoReturn:
+    """Runs a whole command line and exits with its status."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's C core prints lines that are not for users
+    open_standard_streams()
+    root.main()
 
 
 def _explain(error: BaseException, *, debug: bool) -> int:

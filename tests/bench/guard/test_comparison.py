@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
-
-from bench.guard.comparison import (
+from strandline_lab.bench.guard.comparison import (
     COLUMNS,
     FAILURES_MAX,
     Comparison,
@@ -20,7 +19,7 @@ from bench.guard.comparison import (
     compare,
     orders,
 )
-from bench.guard.figures import FIGURES, Figure
+from strandline_lab.bench.guard.figures import FIGURES, Figure
 
 RATE = Figure("a rate", "MB/s", "mb_per_s", ())
 TIME = Figure("a time", "ms", "p50_ms", (), is_time=True)

@@ -6,11 +6,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-
-from bench.scale import results
-from bench.scale.curves import DIMENSIONS
-from bench.scale.pictures import PLOT, picture
-from bench.scale.series import Step, exponent_of_n_log_n
+from strandline_lab.bench.scale import results
+from strandline_lab.bench.scale.curves import DIMENSIONS
+from strandline_lab.bench.scale.pictures import PLOT, picture
+from strandline_lab.bench.scale.series import Step, exponent_of_n_log_n
 
 
 def test_a_later_run_replaces_only_the_sizes_that_it_measured(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from math import log
 
 import pytest
-
-from bench.scale.curves import one_series
-from bench.scale.series import Dimension, Figure, Step, exponent_of_n_log_n, exponents
+from strandline_lab.bench.scale.curves import one_series
+from strandline_lab.bench.scale.series import Dimension, Figure, Step, exponent_of_n_log_n, exponents
 
 SIZES = (10, 100, 1_000)
 

@@ -6,9 +6,10 @@ from types import TracebackType
 from typing import Final, Self
 from uuid import uuid4
 
+from strandline_lab.chaos.core.faults import Member, Role
+from strandline_lab.chaos.world import World
+
 from strandline import Admin, Consumer, NewTopic, Producer, TopicPartition
-from strandline.chaos.core.faults import Member, Role
-from strandline.chaos.world import World
 from strandline.errors import StrandlineError
 from strandline.vocabulary.metadata import PartitionMetadata
 from tests.waiting import eventually

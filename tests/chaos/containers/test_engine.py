@@ -7,14 +7,13 @@ import subprocess
 import sys
 
 import pytest
-
-from strandline.chaos.containers.engine import PROJECT, base_name
-from strandline.chaos.world import WorldFailed
+from strandline_lab.chaos.containers.engine import PROJECT, base_name
+from strandline_lab.chaos.world import WorldFailed
 
 
 def test_an_engine_that_was_named_and_does_not_answer_is_not_replaced_by_another() -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "strandline.chaos.containers", "true"],
+        [sys.executable, "-m", "strandline_lab.chaos.containers", "true"],
         env={**os.environ, "DOCKER_HOST": "unix:///nowhere/docker.sock"},
         capture_output=True,
         text=True,
@@ -27,7 +26,7 @@ def test_an_engine_that_was_named_and_does_not_answer_is_not_replaced_by_another
 
 def test_without_a_command_the_usage_is_printed() -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "strandline.chaos.containers"],
+        [sys.executable, "-m", "strandline_lab.chaos.containers"],
         capture_output=True,
         text=True,
         timeout=50,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from strandline.chaos.containers.commands import CommandFailed
-from strandline.chaos.containers.compose import NAME
-from strandline.chaos.containers.engine import IMAGE, Engine
-from strandline.chaos.core.faults import Member, Role
-from strandline.chaos.world import World
+from strandline_lab.chaos.containers.commands import CommandFailed
+from strandline_lab.chaos.containers.compose import NAME
+from strandline_lab.chaos.containers.engine import IMAGE, Engine
+from strandline_lab.chaos.core.faults import Member, Role
+from strandline_lab.chaos.world import World
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from strandline_lab.chaos.core.hangs import CALM_MS, lone_hangs
+
 from strandline.auditing.succession import Hang
-from strandline.chaos.core.hangs import CALM_MS, lone_hangs
-from strandline.chaos.evidence import Moment
+from strandline.report.round_files import Moment
 
 WITHIN_MS = 6_000
 

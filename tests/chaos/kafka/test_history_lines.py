@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 
+from strandline_lab.chaos.kafka.history_lines import HistoryLines
+
 from strandline.adapters.system.clock import SystemClock
 from strandline.auditing.history import (
     Acked,
@@ -16,7 +18,6 @@ from strandline.auditing.history import (
     Watermark,
     read_lines,
 )
-from strandline.chaos.kafka.history_lines import HistoryLines
 from strandline.errors import Outcome
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from strandline.chaos.core.load import KAFKA, OWN, WITH_KAFKA, Library
-from strandline.chaos.kafka.installed import LibraryMissing, described, roles_for
+from strandline_lab.chaos.core.load import KAFKA, OWN, WITH_KAFKA, Library
+from strandline_lab.chaos.kafka.installed import LibraryMissing, described, roles_for
 
 
 def every(_: Library) -> str:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 from confluent_kafka import KafkaError
+from strandline_lab.chaos.kafka.outcomes import REFUSALS, outcome_of, promise_broken
 
-from strandline.chaos.kafka.outcomes import REFUSALS, outcome_of, promise_broken
 from strandline.errors import ErrorCode, Outcome
 
 LOCAL = (KafkaError._MSG_TIMED_OUT, KafkaError._TRANSPORT, KafkaError._PURGE_INFLIGHT, KafkaError._TIMED_OUT)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from strandline.chaos.kafka.repeats import Repeats
+from strandline_lab.chaos.kafka.repeats import Repeats
 
 
 @pytest.fixture

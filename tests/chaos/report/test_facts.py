@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from strandline_lab.chaos.core.faults import Fault, FaultKind, Role, Target
+from strandline_lab.chaos.core.plan import Plan
+from strandline_lab.chaos.report.facts import facts_of
+from strandline_lab.chaos.report.round_data import RoundData
+from strandline_lab.report import partitions, traffic
+from strandline_lab.report.events import Election, Reader, Sender, Sending, SendOutcome
+from strandline_lab.report.spans import NOBODY, Held, Span
+
 from strandline.auditing.checks import Finding
 from strandline.auditing.cluster import Observation
-from strandline.chaos.core.faults import Fault, FaultKind, Role, Target
-from strandline.chaos.core.plan import Plan
-from strandline.chaos.evidence import Moment
-from strandline.chaos.report.facts import facts_of, judged
-from strandline.chaos.report.round_data import RoundData
 from strandline.ids import TopicPartition
-from strandline.report import partitions, traffic
-from strandline.report.events import Election, Reader, Sender, Sending, SendOutcome
-from strandline.report.facts import Verdict
-from strandline.report.spans import NOBODY, Held, Span
+from strandline.report.round_files import Moment
+from strandline.report.verdict import Verdict, judged
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
 FOUND = Finding("lost", "a", 0, 7, "record 7 is gone")

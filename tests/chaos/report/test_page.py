@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
+from strandline_lab.chaos.report.facts import facts_of
+from strandline_lab.chaos.report.page import FINDINGS_SHOWN, page, write_report
+from strandline_lab.chaos.report.reading import read_round
+from strandline_lab.report.markup import Markup, joined, tag
 
-from strandline.chaos.report.facts import facts_of
-from strandline.chaos.report.page import FINDINGS_SHOWN, page, write_report
-from strandline.chaos.report.reading import read_round
-from strandline.report.markup import Markup, joined, tag
 from tests.chaos.report.made_up import T0, Line, plan, write_lines, write_round
 
 HOSTILE = "<script>alert('1 & \"2\"')</script>"
@@ -78,7 +78,7 @@ def test_a_page_shows_the_faults_their_cost_and_how_to_repeat_the_round(tmp_path
     for words in (
         "Chaos round seed-4711",
         "Nothing wrong was found",
-        "strandline chaos --seconds 60 --seed 4711 --brokers 3 --controllers 2",
+        "strandline-lab chaos --seconds 60 --seed 4711 --brokers 3 --controllers 2",
         "broker 1, broker 2, broker 3, controller 1, controller 2, zookeeper 1",
         "one-way",
         "this machine cannot fill a disk",

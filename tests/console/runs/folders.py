@@ -80,5 +80,5 @@ def write_round(folder: Path, *, findings: Sequence[Line] = (), moments: Sequenc
     for name, lines in files.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "plan.json").write_text(json.dumps({"seed": 7}))
-    (folder / "command.txt").write_text("strandline chaos --seed 7\n")
+    (folder / "command.txt").write_text("strandline-lab chaos --seed 7\n")
     return folder

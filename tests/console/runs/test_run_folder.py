@@ -13,7 +13,7 @@ from strandline.console.core.timeline.places import Source
 from strandline.console.core.timeline.view import View, matching
 from strandline.console.feeds.run_folder import folders_of, read_run, read_timeline
 from strandline.errors import SettingsError
-from strandline.report.facts import Verdict
+from strandline.report.verdict import Verdict
 from tests.console.runs.folders import BEGAN_MS, ENDED_MS, FINDING, HEALED_MS, MOMENTS, write_round
 
 
@@ -29,7 +29,7 @@ def test_a_round_says_what_it_was_and_what_was_found(tmp_path: Path) -> None:
     good = read_run("seed-7", write_round(tmp_path / "seed-7"))
     assert (good.verdict, good.reasons, good.what) == (Verdict.GOOD, (), "Chaos round of seed 7")
     assert (good.began_ms, good.ended_ms, good.faults) == (BEGAN_MS, ENDED_MS, 2)
-    assert good.command == "strandline chaos --seed 7"
+    assert good.command == "strandline-lab chaos --seed 7"
     bad = read_run("seed-8", write_round(tmp_path / "seed-8", findings=[FINDING]))
     assert (bad.good, bad.reasons) == (False, ("1 finding.",))
     assert [each.detail for each in bad.findings] == ["it is gone"]
@@ -41,7 +41,7 @@ def test_a_run_of_the_simulation_is_told_from_a_round(tmp_path: Path) -> None:
     (folder / "result.json").write_text("{}")
     run = read_run("seed-7", folder)
     assert run.what == "Simulation run of seed 7"
-    assert run.command == f"strandline simulate --plan {folder / 'plan.json'}"
+    assert run.command == f"strandline-lab simulate --plan {folder / 'plan.json'}"
 
 
 def test_a_round_that_was_not_judged_is_not_good(tmp_path: Path) -> None:
@@ -121,5 +121,5 @@ def test_a_folder_has_runs_in_it_or_is_refused_with_what_to_do(tmp_path: Path) -
     with pytest.raises(SettingsError, match="no run has ended there"):
         folders_of([tmp_path / "runs" / "notes"])
     (tmp_path / "runs" / "notes" / "result.json").write_text("{}")
-    with pytest.raises(SettingsError, match=r"strandline simulate --plan .*plan\.json"):
+    with pytest.raises(SettingsError, match=r"strandline-lab simulate --plan .*plan\.json"):
         folders_of([tmp_path / "runs" / "notes"])

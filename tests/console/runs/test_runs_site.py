@@ -56,7 +56,7 @@ async def test_the_page_of_a_run_says_what_was_found(browser: Browser) -> None:
     assert "lost at orders-0 , offset 7" in page.words
     assert HOSTILE not in page.text and "&lt;b&gt;lost" in page.text
     assert f'data-zero="{BEGAN_MS}"' in page.text
-    assert "strandline chaos --seed 7" in page.words
+    assert "strandline-lab chaos --seed 7" in page.words
 
 
 async def test_the_faults_are_the_first_row_of_every_kind_of_rows(browser: Browser) -> None:

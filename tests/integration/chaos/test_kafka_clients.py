@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from strandline_lab.chaos import clients
+from strandline_lab.chaos.core.load import TOPICS, WITH_KAFKA, ClientRole, ClientRoles, Library
 
 from strandline import Admin, LocalCluster, NewTopic
 from strandline.auditing import reference
@@ -23,8 +25,6 @@ from strandline.auditing.history import (
     read,
 )
 from strandline.auditing.reference import Logged, Span
-from strandline.chaos import clients
-from strandline.chaos.core.load import TOPICS, WITH_KAFKA, ClientRole, ClientRoles, Library
 from strandline.errors import Outcome
 from tests.waiting import eventually
 
@@ -122,7 +122,7 @@ async def test_a_record_without_an_answer_has_an_unknown_outcome(tmp_path: Path)
         await make_topics(cluster, 1)
         program = (
             "-m",
-            "strandline.chaos.kafka",
+            "strandline_lab.chaos.kafka",
             Library.CONFLUENT,
             cluster.kafka_bootstrap,
             "produce",

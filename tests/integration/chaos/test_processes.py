@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from strandline_lab.chaos import settling
+from strandline_lab.chaos.core.faults import Member, Role
+from strandline_lab.chaos.processes import ProcessWorld, local_world
+from strandline_lab.chaos.world import World, WorldFailed
 
 from strandline import Admin, LocalCluster, Producer
-from strandline.chaos import settling
-from strandline.chaos.core.faults import Member, Role
-from strandline.chaos.processes import ProcessWorld, local_world
-from strandline.chaos.world import World, WorldFailed
 from tests.forking.client import spawn
 from tests.waiting import eventually
 

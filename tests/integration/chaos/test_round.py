@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
+from strandline_lab.chaos.core.faults import Fault, FaultKind, Member, Role, Target
+from strandline_lab.chaos.core.hangs import lone_hangs
+from strandline_lab.chaos.core.load import WITH_KAFKA
+from strandline_lab.chaos.core.plan import Plan, TopicPlan, load
+from strandline_lab.chaos.judge import judge
+from strandline_lab.chaos.processes import local_world
+from strandline_lab.chaos.report.facts import facts_of
+from strandline_lab.chaos.report.reading import read_round
+from strandline_lab.chaos.round import run_round
 
 from strandline import Admin
-from strandline.chaos.core.demands import REPLACED_MS_MAX
-from strandline.chaos.core.faults import Fault, FaultKind, Member, Role, Target
-from strandline.chaos.core.hangs import lone_hangs
-from strandline.chaos.core.load import WITH_KAFKA
-from strandline.chaos.core.plan import Plan, TopicPlan, load
-from strandline.chaos.evidence import RoundFiles
-from strandline.chaos.judge import judge
-from strandline.chaos.processes import local_world
-from strandline.chaos.report.facts import facts_of
-from strandline.chaos.report.reading import read_round
-from strandline.chaos.round import run_round
+from strandline.report.round_files import RoundFiles
 from strandline.vocabulary.metadata import BalanceState
 from tests.waiting import eventually
 
@@ -152,7 +152,7 @@ async def test_a_round_with_certificates_and_acls_keeps_every_promise(tmp_path: 
 async def test_an_interrupted_round_leaves_nothing_behind(tmp_path: Path) -> None:
     """Ctrl-C in the midst of it: all clients and members are gone."""
     chaos = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "strandline", "chaos", "--seconds", "60", "--seed", "4"),
+        *(sys.executable, "-m", "strandline_lab", "chaos", "--seconds", "60", "--seed", "4"),
         *("--faults", "pause", "--out", str(tmp_path)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -188,7 +188,7 @@ def _mentioning(folder: str) -> list[int]:
 
 async def test_a_seed_that_cannot_be_played_is_an_error(tmp_path: Path) -> None:
     chaos = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "strandline", "chaos", "--faults", "earthquake", "--out", str(tmp_path)),
+        *(sys.executable, "-m", "strandline_lab", "chaos", "--faults", "earthquake", "--out", str(tmp_path)),
         stderr=asyncio.subprocess.PIPE,
     )
     _, said = await chaos.communicate()

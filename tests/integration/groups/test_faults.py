@@ -37,7 +37,7 @@ async def all_owned(members: Processes, *indices: int) -> None:
 
 async def test_a_member_that_is_killed_loses_no_record(cluster: LocalCluster, tmp_path: Path) -> None:
     """At least once: its uncommitted records are read by the members that get its partitions. The simulation
-    kills members of every protocol (`simulation/workloads/groups.py`)."""
+    kills members of every protocol (`lab/strandline_lab/simulation/workloads/groups.py`)."""
     topic = await new_topic(cluster, PARTITIONS)
     async with (
         loading(cluster, {topic: PARTITIONS}) as load,

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
+from strandline_lab.simulation.kafka.connection import KafkaConnection, connected
+from strandline_lab.simulation.kafka.messages import FETCH, PRODUCE
 
 from strandline.adapters.codecs import log
 from strandline.broker.kafka.wire.fetch import FetchRequest, PartitionPosition
@@ -16,8 +18,6 @@ from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.records import iterate, pack
 from strandline.security.quotas.model import DEFAULT, Quota, QuotaAlteration, QuotaEntity
 from strandline.simulation.cluster import KAFKA_PORT
-from strandline.simulation.kafka.connection import KafkaConnection, connected
-from strandline.simulation.kafka.messages import FETCH, PRODUCE
 from strandline.testing import SimulatedCluster
 from strandline.vocabulary.log import FetchPartition, ProduceEntry
 from strandline.vocabulary.log import FetchRequest as OwnFetchRequest

@@ -14,9 +14,10 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Final
 
+from strandline_lab.simulation.workloads.counting.reading import Names
+from strandline_lab.simulation.workloads.counting.topology import COMPONENTS
+
 from strandline import Admin, LocalCluster, Producer
-from strandline.simulation.workloads.counting.reading import Names
-from strandline.simulation.workloads.counting.topology import COMPONENTS
 from tests.forking.client import Forked, start_forked
 from tests.waiting import eventually
 

@@ -16,9 +16,9 @@ from itertools import count
 from typing import Any
 
 import uvloop
+from strandline_lab.simulation.workloads.counting.topology import counting
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.simulation.workloads.counting.topology import counting
 from strandline.streams import Record, Streams
 from tests.waiting import looking
 

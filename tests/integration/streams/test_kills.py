@@ -1,5 +1,5 @@
 """Members that are killed under a stream application (docs/use/streams.md). The simulation kills and pauses
-any number of them, and the brokers of their changelogs (`simulation/workloads/streams.py`)."""
+any number of them, and the brokers of their changelogs (the workload `streams`)."""
 
 from __future__ import annotations
 

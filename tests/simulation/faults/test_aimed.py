@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-
-from strandline.simulation.faults.every import AIMED, AIMED_AT_CONTROLLERS, APART
-from strandline.simulation.faults.fault import Fault
-from strandline.simulation.plan import Plan
-from strandline.simulation.run import run_quietly
-from strandline.simulation.workloads.operations import Operations
-from strandline.simulation.workloads.writing import Writing
+from strandline_lab.simulation.faults.every import AIMED, AIMED_AT_CONTROLLERS, APART
+from strandline_lab.simulation.faults.fault import Fault
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import run_quietly
+from strandline_lab.simulation.workloads.operations import Operations
+from strandline_lab.simulation.workloads.writing import Writing
 
 WRITING: Final = Writing(name="writing", partitions=1, writers=2, pause_s=0.05, min_insync=2, synced=False)
 OPERATING: Final = Operations(name="operations", topics=2, pause_s=0.2, moves=False)

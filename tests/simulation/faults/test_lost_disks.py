@@ -5,12 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-
-from strandline.simulation.faults.drawing import drawn_faults
-from strandline.simulation.faults.every import APART, LOST_DISK
-from strandline.simulation.faults.fault import Fault
-from strandline.simulation.plan import Plan
-from strandline.simulation.run import Outcome, run_quietly
+from strandline_lab.simulation.faults.drawing import drawn_faults
+from strandline_lab.simulation.faults.every import APART, LOST_DISK
+from strandline_lab.simulation.faults.fault import Fault
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import Outcome, run_quietly
 
 SECONDS = 6.0
 EMPTY = "gets an empty disk"

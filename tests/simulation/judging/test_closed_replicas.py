@@ -8,6 +8,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
+from strandline_lab.simulation.faults.fault import Scene
+from strandline_lab.simulation.stage import Stage
 
 from strandline import Admin, Producer, TopicPartition
 from strandline.adapters.zookeeper import znodes
@@ -18,8 +20,6 @@ from strandline.ids import BrokerId
 from strandline.ports import Coordination, NoNode
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.world import World
-from strandline.simulation.faults.fault import Scene
-from strandline.simulation.stage import Stage
 from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.state_changes import Command
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from strandline_lab.simulation.internal_topics import records
+from strandline_lab.simulation.stage import Stage
 
 from strandline import Admin, TopicPartition
 from strandline.adapters.zookeeper import znodes
@@ -16,8 +18,6 @@ from strandline.host import Host, ServiceHost
 from strandline.ids import STATE_CHANGES_TOPIC, PartitionId, PartitionKey
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.world import World
-from strandline.simulation.internal_topics import records
-from strandline.simulation.stage import Stage
 from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent, parse_event
 

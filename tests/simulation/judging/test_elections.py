@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from strandline_lab.simulation.judging.elections import transition
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import run_quietly
+from strandline_lab.simulation.stage import Stage
 
 from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from strandline.simulation.engine.zookeeper.isr_history import IsrWrite
-from strandline.simulation.judging.elections import transition
-from strandline.simulation.plan import Plan
-from strandline.simulation.run import run_quietly
-from strandline.simulation.stage import Stage
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 
 

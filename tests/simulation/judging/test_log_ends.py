@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from strandline_lab.simulation.judging.log_ends import LogEnds
 
 from strandline import TopicPartition
 from strandline.broker.storage.log import PartitionLog
@@ -13,7 +14,6 @@ from strandline.records import encode_values
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.disks import Disk
 from strandline.simulation.engine.world import World
-from strandline.simulation.judging.log_ends import LogEnds
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.storage.support.disk import ManualClock
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-
-from strandline.simulation.proof.copies import ROOT
-from strandline.simulation.proof.mutation import Mutation
-from strandline.simulation.proof.mutations.every import MUTATIONS
-from strandline.simulation.proof.seeing import SEEDS, look_again, look_for
+from strandline_lab.simulation.proof.copies import PACKAGE
+from strandline_lab.simulation.proof.mutation import Mutation
+from strandline_lab.simulation.proof.mutations.every import MUTATIONS
+from strandline_lab.simulation.proof.seeing import SEEDS, look_again, look_for
 
 FAMILIES: Final = sorted({each.row[0] for each in MUTATIONS})
 SEEDS_MAX: Final = 40
@@ -26,7 +25,7 @@ def _quick_to_find() -> list[Mutation]:
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: f"{each.row}: {each.name}")
 def test_the_text_that_a_mutation_replaces_occurs_once(mutation: Mutation) -> None:
-    assert mutation.occurrences(ROOT) == 1
+    assert mutation.occurrences(PACKAGE.parent) == 1
     assert mutation.new != mutation.old
 
 

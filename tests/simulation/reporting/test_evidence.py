@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from strandline_lab.simulation.faults.fault import Fault
+from strandline_lab.simulation.judging.judge import Problem
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.reporting import evidence
+from strandline_lab.simulation.reporting.cluster_states import ClusterStates
+from strandline_lab.simulation.reporting.evidence import thinned, write_evidence
+from strandline_lab.simulation.reporting.run_facts import facts_of
+from strandline_lab.simulation.run import run
+from strandline_lab.simulation.workloads.writing import Writing
 
 from strandline.auditing.cluster import Observation
-from strandline.chaos.evidence import RoundFiles
+from strandline.report.round_files import RoundFiles
 from strandline.simulation.engine.world import WALL_MS
-from strandline.simulation.faults.fault import Fault
-from strandline.simulation.judging.judge import Problem
-from strandline.simulation.plan import Plan
-from strandline.simulation.reporting import evidence
-from strandline.simulation.reporting.cluster_states import ClusterStates
-from strandline.simulation.reporting.evidence import thinned, write_evidence
-from strandline.simulation.reporting.run_facts import facts_of
-from strandline.simulation.run import run
-from strandline.simulation.workloads.writing import Writing
 from strandline.vocabulary.state_changes import ChangeKind
 
 PLAN = Plan(

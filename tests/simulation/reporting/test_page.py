@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from strandline_lab.report.markup import Markup
+from strandline_lab.simulation.faults.fault import Done, Fault, Step
+from strandline_lab.simulation.judging.judge import Problem
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.reporting.cluster_states import ClusterStates
+from strandline_lab.simulation.reporting.page import PageOf, page, write_page
+from strandline_lab.simulation.reporting.run_facts import facts_of, falls_of, judged, mentioned
+from strandline_lab.simulation.run import Outcome, run
+from strandline_lab.simulation.workloads.writing import Writing
 
 from strandline.auditing.cluster import Observation
-from strandline.report.facts import Verdict
-from strandline.report.markup import Markup
-from strandline.simulation.faults.fault import Done, Fault, Step
-from strandline.simulation.judging.judge import Problem
-from strandline.simulation.plan import Plan
-from strandline.simulation.reporting.cluster_states import ClusterStates
-from strandline.simulation.reporting.page import PageOf, page, write_page
-from strandline.simulation.reporting.run_facts import facts_of, falls_of, judged, mentioned
-from strandline.simulation.run import Outcome, run
-from strandline.simulation.workloads.writing import Writing
+from strandline.report.verdict import Verdict
 
 PLAN = Plan(
     seed=5,
@@ -69,10 +69,10 @@ def test_the_page_says_what_failed_and_how_to_run_it_again(watched: tuple[Outcom
     outcome, states = watched
     failed = replace(outcome, problems=(LOSS, LOSS))
     facts = facts_of(failed, states.observations, states.names)
-    text = page(failed, facts, "strandline simulate --seed 5", Markup(""))
+    text = page(failed, facts, "strandline-lab simulate --seed 5", Markup(""))
     assert "Something wrong was found" in text
     assert "a record was &lt;lost&gt;" in text and "<lost>" not in text
-    assert "strandline simulate --seed 5" in text
+    assert "strandline-lab simulate --seed 5" in text
     assert len(re.findall("kill broker [012]", text)) >= 2
 
 

@@ -17,7 +17,7 @@ from tests.waiting import eventually
 # The parent is a program of its own: pytest has threads, and a fork of a process with threads may hang.
 PARENT = """
 import json, os, sys
-from strandline.simulation.reporting.processes import each_in_a_process
+from strandline_lab.simulation.reporting.processes import each_in_a_process
 
 def loop_forever():
     while True:

@@ -7,12 +7,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from strandline.simulation.judging.judge import Problem
-from strandline.simulation.plan import Plan
-from strandline.simulation.reporting.runs import Ran
-from strandline.simulation.reporting.shrink import shrink
-from strandline.simulation.workloads.writing import Writing
+from strandline_lab.simulation.judging.judge import Problem
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.reporting.runs import Ran
+from strandline_lab.simulation.reporting.shrink import shrink
+from strandline_lab.simulation.workloads.writing import Writing
 
 FAILS = Problem("loss", "a record was lost")
 OTHER = Problem("healing", "it did not heal")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from strandline.simulation.faults.fault import Fault
-from strandline.simulation.plan import Plan
-from strandline.simulation.run import Outcome, run_quietly
-from strandline.simulation.workloads.unsteady.cutting import Cutting
+from strandline_lab.simulation.faults.fault import Fault
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import Outcome, run_quietly
+from strandline_lab.simulation.workloads.unsteady.cutting import Cutting
 
 
 def cut(seed: int, *readers: str, kind: str = "cut a log", seconds: float = 9.0, **given: Any) -> Outcome:

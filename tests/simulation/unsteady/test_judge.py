@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from strandline.simulation.workloads.unsteady.judge import (
+from strandline_lab.simulation.workloads.unsteady.judge import (
     Heard,
     by_itself,
     gone_back,

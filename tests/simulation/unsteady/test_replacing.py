@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from strandline.simulation.plan import Plan
-from strandline.simulation.run import Outcome, run_quietly
-from strandline.simulation.workloads.unsteady.replacing import Replacing
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import Outcome, run_quietly
+from strandline_lab.simulation.workloads.unsteady.replacing import Replacing
 
 
 def replaced(seed: int, writer: str, *readers: str, by_hand: bool = False, **given: Any) -> Outcome:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from strandline.simulation.workloads.cleaned_log import Found, Write, findings
+from strandline_lab.simulation.workloads.cleaned_log import Found, Write, findings
 
 WRITES = (
     Write(b"a", b"1", 0, 0),

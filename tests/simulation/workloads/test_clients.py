@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from strandline_lab.simulation.stage import Stage
+from strandline_lab.simulation.workloads.cleaning import Cleaning
+from strandline_lab.simulation.workloads.workload import WorkloadPlan
+from strandline_lab.simulation.workloads.writing import Writing
 
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.world import World
-from strandline.simulation.stage import Stage
-from strandline.simulation.workloads.cleaning import Cleaning
-from strandline.simulation.workloads.workload import WorkloadPlan
-from strandline.simulation.workloads.writing import Writing
 
 AWAY_S = 12.0
 """Longer than a consumer searches for a position before it says that there is none yet."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from strandline.simulation.judging.stops import STOPS_PER_CHANGE_MAX, Stop, Stops
-from strandline.simulation.plan import Plan
-from strandline.simulation.run import run_quietly
+from strandline_lab.simulation.judging.stops import STOPS_PER_CHANGE_MAX, Stop, Stops
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import run_quietly
 
 
 def test_a_stop_lasts_until_a_member_has_it_again() -> None:

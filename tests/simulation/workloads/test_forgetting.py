@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from strandline.simulation.plan import Plan
-from strandline.simulation.proof.mutations.every import MUTATIONS
-from strandline.simulation.proof.seeing import look_again
-from strandline.simulation.run import Outcome, run_quietly
-from strandline.simulation.workloads.counting.forgetting import Forgetting, differences
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.proof.mutations.every import MUTATIONS
+from strandline_lab.simulation.proof.seeing import look_again
+from strandline_lab.simulation.run import Outcome, run_quietly
+from strandline_lab.simulation.workloads.counting.forgetting import Forgetting, differences
 
 
 def forgotten(seed: int) -> Outcome:

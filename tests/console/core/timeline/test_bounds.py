@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
+from strandline_lab.bench.console.synthetic import state_changes
 
-from bench.console.synthetic import state_changes
 from strandline.console.core.timeline.drawing import draw
 from strandline.console.core.timeline.gaps import Gaps
 from strandline.console.core.timeline.journal import Record

@@ -17,7 +17,7 @@ from strandline import Admin, TopicPartition
 from strandline.local.cluster import LocalCluster
 from strandline.vocabulary.log import ListedOffset
 from tests.forking.client import Forked
-from tests.strandline.cli.support.cli_process import start
+from tests.strandline.cli.support.cli_process import LAB, start
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
 
@@ -409,7 +409,8 @@ async def test_an_unknown_topic_is_reported_at_once(shell: Shell) -> None:
 @pytest.mark.slow
 async def test_perf_rebalance_measures_both_protocols_and_cleans_up(shell: Shell) -> None:
     """KIP-429: an eager rebalance interrupts every partition, a cooperative one those that move."""
-    rows = await shell.objects("perf", "rebalance", "--partitions", "12", "--members", "3", "--rounds", "1")
+    size = ("--partitions", "12", "--members", "3", "--rounds", "1")
+    rows = await shell.objects("perf", "rebalance", *size, program=LAB)
     assert [(row["rebalance_protocol"], row["change"]) for row in rows] == [
         (protocol, change) for protocol in ("eager", "cooperative") for change in ("add", "remove")
     ]

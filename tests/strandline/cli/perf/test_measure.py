@@ -1,4 +1,4 @@
-"""The arithmetic of `strandline perf`, without a cluster."""
+"""The arithmetic of `strandline-lab perf`, without a cluster."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
+from strandline_lab.bench.report import median_of
+from strandline_lab.perf.measure import CHUNK_BYTES_MAX, Load, spread, throughput, windowed
 
-from bench.report import median_of
-from strandline.cli.perf.measure import CHUNK_BYTES_MAX, Load, spread, throughput, windowed
 from strandline.config.limits import KIB
 
 

@@ -6,9 +6,8 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from strandline.cli.perf.rebalance import stride
-from strandline.cli.perf.rebalance_times import Line, Ownership, Span, effects, silences, unowned
+from strandline_lab.perf.rebalance import stride
+from strandline_lab.perf.rebalance_times import Line, Ownership, Span, effects, silences, unowned
 
 
 def said(at: float, member: str, event: str, *partitions: int) -> Line:

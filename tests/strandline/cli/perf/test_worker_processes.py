@@ -10,7 +10,7 @@ from typing import Final
 
 PARENT: Final = """
 import asyncio
-from strandline.cli.perf.worker_processes import WorkerProcesses
+from strandline_lab.perf.worker_processes import WorkerProcesses
 
 async def main() -> None:
     async with WorkerProcesses("http.server", [["0", "--bind", "127.0.0.1"]]):

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
+from strandline_lab.cli.__main__ import cli as laboratory
 
 from strandline.cli.__main__ import cli
 from strandline.cli.records.start import StartType
@@ -68,7 +69,6 @@ def test_each_command_of_the_contract_exists() -> None:
         "topic": ["create", "list", "describe", "alter", "delete"],
         "verify": ["produce", "consume"],
         "group": ["list", "describe", "reset-offsets", "delete"],
-        "perf": ["produce", "consume", "latency", "failover", "rebalance"],
         "log": ["dump", "verify"],
     }
     for name in ("up", "down", "status", "demo", "produce", "consume"):
@@ -76,6 +76,20 @@ def test_each_command_of_the_contract_exists() -> None:
     for family, names in families.items():
         for name in names:
             assert invoke(family, name, "--help").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["chaos", "perf", "simulate"])
+def test_a_command_that_has_moved_names_the_one_to_use(name: str) -> None:
+    result = invoke(name, "--help")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"'strandline {name}' has moved: use 'strandline-lab {name}'" in result.stderr
+
+
+def test_the_laboratory_has_commands_of_its_own() -> None:
+    assert {*laboratory.commands} == {"chaos", "perf", "simulate"}
+    perf = laboratory.commands["perf"]
+    assert isinstance(perf, click.Group)
+    assert {*perf.commands} == {"produce", "consume", "latency", "failover", "rebalance"}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from typing import Any
 from tests.forking.client import Forked, start_forked
 
 COMMAND_S_MAX = 45.0
+LAB = "strandline_lab"
+"""The program with the commands of the laboratory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +31,17 @@ class Ended:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-async def start(*arguments: str, **environment: str) -> Forked:
+async def start(*arguments: str, program: str = "strandline", **environment: str) -> Forked:
     """Start `strandline …` with pipes to its standard streams."""
-    return await start_forked("strandline", *arguments, environment=environment)
+    return await start_forked(program, *arguments, environment=environment)
 
 
-async def start_python(*arguments: str, **environment: str) -> Process:
+async def start_python(*arguments: str, program: str = "strandline", **environment: str) -> Process:
     """As `start`, in an interpreter of its own."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "strandline",
+        program,
         *arguments,
         stdin=PIPE,
         stdout=PIPE,
@@ -48,14 +50,18 @@ async def start_python(*arguments: str, **environment: str) -> Process:
     )
 
 
-async def strandline(*arguments: str, stdin: bytes = b"", **environment: str) -> Ended:
+async def strandline(
+    *arguments: str, stdin: bytes = b"", program: str = "strandline", **environment: str
+) -> Ended:
     """Run `strandline …` to its end."""
-    return await ended(await start(*arguments, **environment), stdin)
+    return await ended(await start(*arguments, program=program, **environment), stdin)
 
 
-async def strandline_python(*arguments: str, stdin: bytes = b"", **environment: str) -> Ended:
+async def strandline_python(
+    *arguments: str, stdin: bytes = b"", program: str = "strandline", **environment: str
+) -> Ended:
     """As `strandline`, in an interpreter of its own."""
-    return await ended(await start_python(*arguments, **environment), stdin)
+    return await ended(await start_python(*arguments, program=program, **environment), stdin)
 
 
 async def ended(process: Forked | Process, stdin: bytes) -> Ended:

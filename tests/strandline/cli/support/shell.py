@@ -14,12 +14,12 @@ class Shell:
     def __init__(self, cluster: LocalCluster) -> None:
         self.environment = {"STRANDLINE_BOOTSTRAP": cluster.bootstrap}
 
-    async def __call__(self, *arguments: str, stdin: bytes = b"") -> Ended:
-        return await strandline(*arguments, stdin=stdin, **self.environment)
+    async def __call__(self, *arguments: str, stdin: bytes = b"", program: str = "strandline") -> Ended:
+        return await strandline(*arguments, stdin=stdin, program=program, **self.environment)
 
-    async def objects(self, *arguments: str, stdin: bytes = b"") -> list[Any]:
+    async def objects(self, *arguments: str, stdin: bytes = b"", program: str = "strandline") -> list[Any]:
         """The JSON objects that a successful command prints."""
-        ended = await self(*arguments, "-o", "json", stdin=stdin)
+        ended = await self(*arguments, "-o", "json", stdin=stdin, program=program)
         assert ended.status == 0, ended.err
         return ended.objects
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.strandline.cli.support.cli_process import start_python, strandline, strandline_python
+from tests.strandline.cli.support.cli_process import LAB, start_python, strandline, strandline_python
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -236,7 +236,7 @@ async def test_the_demo_takes_any_file(tmp_path: Path) -> None:
 @pytest.mark.timeout(120)
 async def test_failover_is_measured_and_nothing_is_lost() -> None:
     """After kills under load the acknowledged records are all read."""
-    ended = await strandline_python("perf", "failover", "--rounds", "2", "-o", "json")
+    ended = await strandline_python("perf", "failover", "--rounds", "2", "-o", "json", program=LAB)
     assert ended.status == 0, ended.err
     (figures,) = ended.objects
     assert figures["lost"] == 0

@@ -15,7 +15,7 @@ from strandline.local.cluster import LocalCluster
 from strandline.records import Codec, encode_values, split
 from strandline.records.header import assemble
 from tests.conftest import ClusterFactory
-from tests.strandline.cli.support.cli_process import Ended, start, strandline
+from tests.strandline.cli.support.cli_process import LAB, Ended, start, strandline
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
 
@@ -330,7 +330,17 @@ async def test_segments_are_read_without_a_cluster(
 async def test_perf_produce_measures_and_cleans_up(shell: Shell, api: str) -> None:
     """Each measurement creates and deletes its own topic."""
     (figures,) = await shell.objects(
-        "perf", "produce", "--api", api, "--records", "5001", "--in-flight", "11", "--batch-bytes", "4096"
+        "perf",
+        "produce",
+        "--api",
+        api,
+        "--records",
+        "5001",
+        "--in-flight",
+        "11",
+        "--batch-bytes",
+        "4096",
+        program=LAB,
     )
     assert figures["records"] == 5001
     assert figures["records_per_s"] > 0
@@ -342,14 +352,14 @@ async def test_perf_produce_measures_and_cleans_up(shell: Shell, api: str) -> No
 @pytest.mark.parametrize("api", ["batches", "many", "one"])
 async def test_perf_consume_reads_all(shell: Shell, api: str) -> None:
     """`perf consume`."""
-    (figures,) = await shell.objects("perf", "consume", "--api", api, "--records", "5000")
+    (figures,) = await shell.objects("perf", "consume", "--api", api, "--records", "5000", program=LAB)
     assert figures["records"] >= 5000
 
 
 @pytest.mark.slow
 async def test_perf_latency_reports_both_ways(shell: Shell) -> None:
     """To the acknowledgement, and to a consumer."""
-    (figures,) = await shell.objects("perf", "latency", "--records", "50")
+    (figures,) = await shell.objects("perf", "latency", "--records", "50", program=LAB)
     assert 0 < figures["p50_ms"] <= figures["max_ms"]
     assert 0 < figures["end_to_end_p50_ms"] <= figures["end_to_end_max_ms"]
 

@@ -1,0 +1,43 @@
+"""Starts processes of `bench.kafka.client`, and makes topics for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from strandline import Admin, LocalCluster
+from strandline_lab.bench.runs import output_of
+
+PARTITIONS: Final = 3
+
+
+async def start_client(cluster: LocalCluster, *arguments: str) -> asyncio.subprocess.Process:
+    """Starts one; its standard input and output are pipes."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "strandline_lab.bench.kafka.client", cluster.kafka_bootstrap, *arguments,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+
+
+async def run_client(cluster: LocalCluster, *arguments: str) -> Mapping[str, Any]:
+    """The figures that one prints. Raises RuntimeError with its error output if it fails."""
+    process = await start_client(cluster, *arguments)
+    out = await output_of(process, " ".join(arguments))
+    figures: Mapping[str, Any] = json.loads(out.splitlines()[-1])
+    return figures
+
+
+@asynccontextmanager
+async def new_topic(admin: Admin, kind: str, partitions: int = PARTITIONS) -> AsyncIterator[str]:
+    """A topic with three replicas that is deleted afterwards, as `perf` does."""
+    name = f"kafka-{kind}-{time.monotonic_ns()}"
+    await admin.create_topic(name, partitions=partitions, replication_factor=3)
+    try:
+        yield name
+    finally:
+        await admin.delete_topics([name])

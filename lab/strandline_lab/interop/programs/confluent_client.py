@@ -1,0 +1,188 @@
+"""confluent-kafka: topics, records, a group, and administration."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import confluent_kafka
+import confluent_kafka.admin
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+
+from strandline_lab.interop.programs.claims import claim, same, version
+from strandline_lab.interop.programs.security import of_librdkafka
+
+SECONDS: Final = 30.0
+ADMIN: Final[Any] = confluent_kafka.admin
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class Client:
+    """Works on topics of its own."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.common = {"bootstrap.servers": bootstrap, **of_librdkafka()}
+        self.admin = ADMIN.AdminClient(self.common)
+        self.mark = f"{time.time_ns()}"
+        self.topic = f"confluent-{self.mark}"
+        self.group = f"confluent-{self.mark}"
+
+    def create(self) -> None:
+        wait(self.admin.create_topics([ADMIN.NewTopic(self.topic, 3, 3)]))
+        (topic,) = [each for name, each in self.admin.list_topics().topics.items() if name == self.topic]
+        same([len(each.replicas) for each in topic.partitions.values()], [3, 3, 3])
+
+    def produce(self) -> None:
+        for codec in CODECS:
+            failed: list[Any] = []
+
+            def report(error: Any, _message: object, failed: list[Any] = failed) -> None:
+                failed += [error] if error else []
+
+            producer = Producer({**self.common, "compression.type": codec, "enable.idempotence": True})
+            for number in range(100):
+                producer.produce(
+                    self.topic, f"{codec}-{number}" * 20, key=str(number), headers={"codec": codec},
+                    on_delivery=report,
+                )  # fmt: skip
+            same(producer.flush(SECONDS), 0)
+            same(failed, [])
+
+    def consume(self) -> None:
+        consumer = self._consumer()
+        consumer.subscribe([self.topic])
+        read = self._read(consumer, 300)
+        consumer.commit(asynchronous=False)
+        consumer.close()
+        again = self._consumer()
+        again.subscribe([self.topic])
+        read += self._read(again, 200)
+        again.commit(asynchronous=False)
+        again.close()
+        same(len({message.value() for message in read}), 500)
+        same(len(read), 500)
+
+    def rebalance(self) -> None:
+        """Two members with `cooperative-sticky` share the partitions."""
+        members = [self._consumer("cooperative-sticky", f"{self.group}-two") for _ in range(2)]
+        for member in members:
+            member.subscribe([self.topic])
+        deadline = time.monotonic() + SECONDS
+        while sorted(len(member.assignment()) for member in members) != [1, 2]:
+            for member in members:
+                member.poll(0.2)
+            if time.monotonic() > deadline:
+                raise AssertionError(f"assigned {[member.assignment() for member in members]}")
+        for member in members:
+            member.close()
+
+    def offsets(self) -> None:
+        partitions = {TopicPartition(self.topic, 0): ADMIN.OffsetSpec.latest()}
+        (latest,) = wait(self.admin.list_offsets(partitions))
+        consumer = self._consumer()
+        low, high = consumer.get_watermark_offsets(TopicPartition(self.topic, 0))
+        same((low, high), (0, latest.offset))
+        (found,) = consumer.offsets_for_times([TopicPartition(self.topic, 0, 1)])
+        same(found.offset, 0)
+        consumer.close()
+
+    def groups(self) -> None:
+        listed = {each.group_id for each in self.admin.list_consumer_groups().result().valid}
+        same(self.group in listed, True)
+        (described,) = wait(self.admin.describe_consumer_groups([self.group]))
+        same(described.state.name, "EMPTY")
+        (committed,) = wait(
+            self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])
+        )
+        same(sum(each.offset for each in committed.topic_partitions), 500)
+        wait(self.admin.delete_consumer_groups([self.group]))
+
+    def configs(self) -> None:
+        entry = ADMIN.ConfigEntry(
+            "retention.ms", "3600000", incremental_operation=ADMIN.AlterConfigOpType.SET
+        )
+        wait(
+            self.admin.incremental_alter_configs(
+                [ADMIN.ConfigResource(ADMIN.ResourceType.TOPIC, self.topic, incremental_configs=[entry])]
+            )
+        )
+        deadline = time.monotonic() + SECONDS
+        value = ""
+        while value != "3600000":
+            (found,) = wait(
+                self.admin.describe_configs([ADMIN.ConfigResource(ADMIN.ResourceType.TOPIC, self.topic)])
+            )
+            value = found["retention.ms"].value
+            if time.monotonic() > deadline:
+                raise AssertionError(value)
+        (broker,) = wait(self.admin.describe_configs([ADMIN.ConfigResource(ADMIN.ResourceType.BROKER, "1")]))
+        same(broker["num.partitions"].value, "1")
+
+    def partitions(self) -> None:
+        wait(self.admin.create_partitions([ADMIN.NewPartitions(self.topic, 5)]))
+
+    def delete_records(self) -> None:
+        (found,) = wait(self.admin.delete_records([TopicPartition(self.topic, 0, 10)]))
+        same(found.low_watermark, 10)
+
+    def delete(self) -> None:
+        wait(self.admin.delete_topics([self.topic]))
+        same(self.topic in self.admin.list_topics().topics, False)
+
+    def transactions(self) -> None:
+        """They are refused at once, not after a time."""
+        producer = Producer({**self.common, "transactional.id": self.mark})
+        began = time.monotonic()
+        try:
+            producer.init_transactions(SECONDS)
+        except KafkaException:
+            same(time.monotonic() - began < 5, True)
+        else:
+            raise AssertionError("a transaction began")
+
+    def _consumer(self, strategy: str = "range,roundrobin", group: str = "") -> Any:
+        return Consumer(
+            {
+                **self.common,
+                "group.id": group or self.group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "partition.assignment.strategy": strategy,
+            }
+        )
+
+    def _read(self, consumer: Any, count: int) -> list[Any]:
+        found: list[Any] = []
+        deadline = time.monotonic() + SECONDS
+        while len(found) < count:
+            found += [each for each in consumer.consume(count - len(found), 1.0) if not each.error()]
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{len(found)} of {count} records")
+        return found
+
+
+def wait(futures: Mapping[Any, Any]) -> list[Any]:
+    """The results, in order."""
+    return [future.result(SECONDS) for future in futures.values()]
+
+
+def main(bootstrap: str) -> None:
+    version(f"{confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})")
+    client = Client(bootstrap)
+    claim("topics are created and described", client.create)
+    claim("batches of each codec are acknowledged", client.produce)
+    claim("a group reads, commits, and goes on where it was", client.consume)
+    claim("two members share the partitions, cooperative-sticky", client.rebalance)
+    claim("offsets are listed, also by time", client.offsets)
+    claim("groups are listed, described and deleted", client.groups)
+    claim("configs are changed and described", client.configs)
+    claim("partitions are added", client.partitions)
+    claim("records are deleted", client.delete_records)
+    claim("topics are deleted", client.delete)
+    claim("transactions are refused at once", client.transactions)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

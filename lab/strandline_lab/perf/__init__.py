@@ -1,0 +1,1 @@
+"""`strandline-lab perf`: measurements through the public clients."""

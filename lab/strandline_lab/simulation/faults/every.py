@@ -1,0 +1,81 @@
+"""Every kind of fault there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from strandline_lab.simulation.faults import coordination, cuts, machines, networks, processes, sequences
+from strandline_lab.simulation.faults.fault import Kind
+
+POWER: Final = frozenset(
+    {"lose power", "lose all power", "shrink to one, then lose power", "lose power as others crash"}
+)
+"""Kinds that take the power of machines."""
+
+COORDINATOR: Final = "isolate a coordinator"
+"""Only seeds with a group have it."""
+CUT_LOG: Final = "cut a log"
+"""Only seeds with a topic that allows it have it."""
+CUT_AND_BACK: Final = "cut a log, and back"
+"""Only seeds whose readers remember all epochs that they have read."""
+LOST_DISK: Final = "lose disk"
+AIMED: Final = (
+    "two leaders in turn",
+    "return on a slow way",
+    "return to an old watermark",
+    "shrink in doubt",
+    "lose answers",
+    "lose ZooKeeper's answers to a leader",
+    "set ZooKeeper back",
+)
+"""Rare sequences that any seed may have."""
+AIMED_AT_CONTROLLERS: Final = (
+    "lose the ZooKeeper leader as a controller writes",
+    "kill a controller that deletes",
+)
+"""Only seeds with an operator have these."""
+APART: Final = frozenset({LOST_DISK, COORDINATOR, CUT_LOG, CUT_AND_BACK, *AIMED, *AIMED_AT_CONTROLLERS})
+"""Kinds that are drawn with lots of their own, so that the other faults of a seed do not depend on them."""
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "kill broker": processes.kill_broker,
+    "stop broker": processes.stop_broker,
+    "pause": processes.pause,
+    "kill controller": processes.kill_controller,
+    "cut": networks.cut,
+    "reset": networks.reset,
+    "lose the ZooKeeper leader": coordination.lose_leader,
+    "isolate a ZooKeeper server": coordination.isolate,
+    "expire a session": coordination.expire,
+    "fill disk": machines.fill_disk,
+    "spoil disk": machines.spoil_disk,
+    "jump of the date": machines.jump_date,
+    LOST_DISK: machines.lose_disk,
+    COORDINATOR: sequences.isolate_coordinator,
+    CUT_LOG: cuts.cut_log,
+    CUT_AND_BACK: cuts.cut_log_and_back,
+    "lose power": machines.lose_power,
+    "slow network": networks.slow,
+    "kill the active controller": processes.kill_active_controller,
+    "freeze a coordinator": processes.freeze_coordinator,
+    "kill a leader": sequences.kill_leader,
+    "freeze a leader": sequences.freeze_leader,
+    "part a leader": sequences.part_leader,
+    "lose ZooKeeper": sequences.lose_zookeeper,
+    "shrink unseen": sequences.shrink_unseen,
+    "shrink to one": sequences.shrink_to_one,
+    "bounce, then kill the leader": sequences.bounce,
+    "shrink to one, then lose power": sequences.shrink_to_one_and_lose_power,
+    "lose power as others crash": sequences.lose_power_and_crash,
+    "lose all power": sequences.lose_all_power,
+    "two leaders in turn": sequences.lead_in_turn,
+    "return on a slow way": sequences.return_slowly,
+    "return to an old watermark": sequences.return_to_old_watermark,
+    "shrink in doubt": sequences.shrink_in_doubt,
+    "lose answers": networks.lose_answers,
+    "lose ZooKeeper's answers to a leader": sequences.lose_zookeepers_answers,
+    "set ZooKeeper back": coordination.set_back,
+    "lose the ZooKeeper leader as a controller writes": coordination.lose_leader_under_write,
+    "kill a controller that deletes": processes.kill_deleting_controller,
+}

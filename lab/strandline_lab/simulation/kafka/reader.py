@@ -1,0 +1,155 @@
+"""A reader: long polls with the leader's epoch, and a look whether its position is still in the log.
+
+When it learns of a new leader epoch it asks where the epoch of its last record ends (KIP-320). An end before
+its position means that records which it has read are gone: no broker may lose what a reader got, unless the
+topic is unsteady. There the reader goes on where the log is another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from strandline.broker.kafka.wire.fetch import FetchedPartition, FetchRequest, PartitionPosition
+from strandline.broker.kafka.wire.offsets import EpochEndsRequest, PartitionEpoch, PartitionEpochEnd
+from strandline.broker.kafka.wire.topics import OfTopic, each_partition
+from strandline.errors import ErrorCode
+from strandline.records import Record, decode_batch, iterate
+from strandline_lab.simulation.kafka.client import LOOK_AGAIN, NOT_LED, KafkaClient, Led
+from strandline_lab.simulation.kafka.connection import Disconnected
+from strandline_lab.simulation.kafka.messages import FETCH, OFFSET_FOR_LEADER_EPOCH
+
+WAIT_MS: Final = 500
+BYTES_MAX: Final = 64 * 1024
+UNKNOWN: Final = -1
+
+OnRecords = Callable[[int, int, Sequence[Record]], None]
+"""Gets a partition, a leader epoch, and records in their order."""
+OnWatermark = Callable[[int, int], None]
+"""Gets a partition and its high watermark."""
+
+
+@dataclass(slots=True)
+class _Position:
+    offset: int = 0
+    epoch: int = UNKNOWN
+    """Of the last record that was read."""
+    valid_in: Led = NOT_LED
+    """The leader that has confirmed the position."""
+
+
+class KafkaReader:
+    """Reads all partitions of one topic from their beginning. `run` reads until it is cancelled.
+
+    `unsteady`: the topic may be made anew under its name, and unclean elections may cut its log."""
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        partitions: int,
+        on_records: OnRecords,
+        on_watermark: OnWatermark,
+        *,
+        unsteady: bool = False,
+    ) -> None:
+        self._client = client
+        self._unsteady = unsteady
+        self._positions = {number: _Position() for number in range(partitions)}
+        self._on_records = on_records
+        self._on_watermark = on_watermark
+
+    async def run(self) -> None:
+        while True:
+            by_leader: defaultdict[int, list[int]] = defaultdict(list)
+            for number in self._positions:
+                by_leader[self._client.led(number).broker].append(number)
+            by_leader.pop(NOT_LED.broker, None)
+            async with asyncio.TaskGroup() as tasks:
+                reads = [
+                    tasks.create_task(self._read(broker, numbers)) for broker, numbers in by_leader.items()
+                ]
+            led = sum(map(len, by_leader.values()))
+            if led < len(self._positions) or not all(read.result() for read in reads):
+                await self._client.refresh()
+
+    async def _read(self, broker: int, numbers: Sequence[int]) -> bool:
+        """One fetch of a broker. False: another broker may lead by now."""
+        client = self._client
+        try:
+            connection = await client.connection(broker)
+            led = {number: client.led(number) for number in numbers}
+            doubtful = [number for number in numbers if self._positions[number].valid_in != led[number]]
+            if doubtful:
+                asked = EpochEndsRequest((OfTopic(client.topic, tuple(self._epochs(doubtful, led))),))
+                ends = await client.ask(connection, OFFSET_FOR_LEADER_EPOCH, asked)
+                for _, end in each_partition(ends.topics):
+                    self._validate(end, led[end.partition])
+            valid = [number for number in numbers if self._positions[number].valid_in == led[number]]
+            if not valid:
+                return False
+            fetch = FetchRequest(
+                WAIT_MS, 1, BYTES_MAX, 0, (OfTopic(client.topic, tuple(self._places(valid, led))),)
+            )
+            found = await client.ask(connection, FETCH, fetch)
+        except Disconnected:
+            return False
+        taken = [self._take(each) for _, each in each_partition(found.topics)]
+        return all(taken) and len(valid) == len(numbers)
+
+    def _epochs(self, numbers: Sequence[int], led: dict[int, Led]) -> list[PartitionEpoch]:
+        return [
+            PartitionEpoch(number, led[number].epoch, max(0, self._positions[number].epoch))
+            for number in numbers
+        ]
+
+    def _places(self, numbers: Sequence[int], led: dict[int, Led]) -> list[PartitionPosition]:
+        return [
+            PartitionPosition(number, led[number].epoch, self._positions[number].offset, BYTES_MAX)
+            for number in numbers
+        ]
+
+    def _validate(self, found: PartitionEpochEnd, led: Led) -> None:
+        number, position, end = found.partition, self._positions[found.partition], found.end_offset
+        if found.error == 0:
+            if position.epoch != UNKNOWN and end < position.offset:
+                if self._unsteady:
+                    position.offset, position.epoch = max(0, end), found.epoch
+                else:
+                    self._wrong(
+                        number,
+                        f"epoch {position.epoch} ends at {end}, and offset {position.offset - 1} of it was "
+                        "read",
+                    )
+            position.valid_in = led
+        elif found.error not in LOOK_AGAIN:
+            self._wrong(number, f"a question for the end of an epoch failed with error {found.error}")
+
+    def _take(self, found: FetchedPartition) -> bool:
+        number, position = found.partition, self._positions[found.partition]
+        if found.error:
+            if found.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._unsteady:
+                position.offset, position.epoch = 0, UNKNOWN
+            elif found.error not in LOOK_AGAIN:
+                self._wrong(number, f"a fetch at {position.offset} failed with error {found.error}")
+            position.valid_in = NOT_LED
+            return False
+        for header in iterate(found.records):
+            if header.next_offset <= position.offset:
+                continue
+            records = decode_batch(found.records, header, from_offset=position.offset)
+            self._on_records(number, header.leader_epoch, records)
+            position.offset, position.epoch = header.next_offset, header.leader_epoch
+        if found.high_watermark >= 0:  # a new leader does not know it at once
+            self._look_at(number, position, found.high_watermark)
+        return True
+
+    def _look_at(self, number: int, position: _Position, watermark: int) -> None:
+        if watermark < position.offset and not self._unsteady:
+            self._wrong(number, f"offset {position.offset - 1} was read above the high watermark {watermark}")
+        self._on_watermark(number, watermark)
+
+    def _wrong(self, number: int, what: str) -> None:
+        self._client.wrong.append(f"{self._client.name}: {self._client.topic}-{number}: {what}")

@@ -1,1 +1,0 @@
-"""`strandline perf`: measurements through the public clients."""
