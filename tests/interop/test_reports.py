@@ -131,7 +131,8 @@ def test_a_program_of_a_secure_cluster_is_told_how_its_client_proves_who_it_is(t
     (tmp_path / "librdkafka.properties").write_text("security.protocol=SASL_SSL\nsasl.password=a=b\n")
     place = Place("127.0.0.1:1", tmp_path, tmp_path, security=tmp_path)
     program = (
-        "from strandline_lab.interop.programs.security import of_kafka_python as given; print('passed', *given().items())"
+        "from strandline_lab.interop.programs.security import of_kafka_python as given; "
+        "print('passed', *given().items())"
     )
     report = program_suite("p", "", lambda _: [sys.executable, "-c", program]).run(place)
     assert report is not None
