@@ -60,3 +60,8 @@ def test_kafka_clients_ask_where_an_epoch_ends(reader: str) -> None:
 def test_producers_go_on_in_a_log_that_has_lost_their_last_batches(writer: str) -> None:
     """KIP-360: the next sequence is not the one after the last that the log has."""
     assert cut(1, "alone", writers=[writer]).problems == ()
+
+
+def test_a_producer_hears_of_a_loss_with_the_first_batch_behind_it_alone() -> None:
+    """Also if it has written only to the other partition since the loss."""
+    assert cut(1, "alone", writers=["idempotent"], partitions=2).problems == ()

@@ -1,4 +1,10 @@
-"""Those who write to an unsteady topic, and live on while it is made anew."""
+"""Those who write to an unsteady topic, and live on while it is made anew.
+
+Once nothing disturbs the last topic, each record that is sent to it must be acknowledged, with one exception.
+A log that was cut has lost acknowledged batches, and the next batch of their idempotent producer fails with
+`OutOfOrderSequence`: that is how an application hears of the loss. So writers first send one record to each
+partition whose log was cut, and no later record may fail.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from strandline.auditing.recording import Recorder
-from strandline.errors import StrandlineError
+from strandline.errors import OutOfOrderSequence, StrandlineError
 from strandline.host import Host
 from strandline.producer.producer import Producer
 from strandline.simulation.engine.hosts import SimulatedProcess
@@ -67,7 +73,9 @@ class Writer:
         self._sure_from: int | None = None
         """From this record on, all were sent when the last topic was there."""
         self._ends: dict[int, str] = {}
-        """What became of a record: empty if it is acknowledged."""
+        """What became of a record: empty if that is well."""
+        self._first_behind_cut: set[int] = set()
+        """The first records that were sent to partitions with a cut log once nothing disturbs them."""
 
     @property
     def may_repeat(self) -> bool:
@@ -112,15 +120,21 @@ class Writer:
                     await self._send(producer, None)
                 await host.clock.sleep(self._random.expovariate(1 / self._pause_s))
             self._sure_from = self.records
+            if cut := self._stage.isr_history.cuts(self._topic):
+                for partition in sorted(cut.keys() & set(range(partitions()))):
+                    self._first_behind_cut.add(self.records)
+                    await self._send(producer, partition)
+                await self._flush(producer)
             for partition in list(range(partitions())) * LAST_RECORDS:
                 await self._send(producer, partition)
-            try:
-                async with asyncio.timeout(ENDED_S_MAX):
-                    await producer.flush()
-            except TimeoutError:
-                self._wrong.append(
-                    f"{self.name} waited {ENDED_S_MAX:g} s for answers with nothing in the way"
-                )
+            await self._flush(producer)
+
+    async def _flush(self, producer: Producer) -> None:
+        try:
+            async with asyncio.timeout(ENDED_S_MAX):
+                await producer.flush()
+        except TimeoutError:
+            self._wrong.append(f"{self.name} waited {ENDED_S_MAX:g} s for answers with nothing in the way")
 
     async def _send(self, producer: Producer, partition: int | None) -> None:
         record, content = self._next(partition)
@@ -141,7 +155,8 @@ class Writer:
             self._acked(record, sent.result().partition, sent.result().offset)
 
     def _failed(self, record: int, error: BaseException) -> None:
-        self._ends[record] = repr(error)
+        hears_of_loss = record in self._first_behind_cut and isinstance(error, OutOfOrderSequence)
+        self._ends[record] = "" if hears_of_loss else repr(error)
         self.recorder.failed(record, error)
 
     # --- Kafka -------------------------------------------------------------------------------
