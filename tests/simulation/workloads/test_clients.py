@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from strandline_lab.simulation.stage import Stage
 from strandline_lab.simulation.workloads.cleaning import Cleaning
+from strandline_lab.simulation.workloads.streams import Counting
 from strandline_lab.simulation.workloads.workload import WorkloadPlan
 from strandline_lab.simulation.workloads.writing import Writing
 
@@ -28,7 +29,13 @@ def _cleaning() -> WorkloadPlan:
     )
 
 
-@pytest.mark.parametrize("plan", [_writing, _cleaning])
+def _counting() -> WorkloadPlan:
+    return Counting(
+        name="t", partitions=1, pause_s=0.5, members=1, standbys=0, acceptable_lag=0, change_s=3_600.0
+    )
+
+
+@pytest.mark.parametrize("plan", [_writing, _cleaning, _counting])
 def test_clients_that_start_while_no_broker_runs_work_later(plan: Callable[[], WorkloadPlan]) -> None:
     """A start is refused, or finds no position for a long time."""
     with World(1) as world:

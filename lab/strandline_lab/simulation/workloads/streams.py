@@ -154,7 +154,7 @@ class _Application(Workload):
         disk = self._disks[number]
         disk.process_ended()
         process = self._stage.client(f"{self._plan.name} member {number} life {life}")
-        member = Member(process, self._streams(process, Path(f"/state/{number}"), disk))
+        member = Member(process, lambda: self._streams(process, Path(f"/state/{number}"), disk))
         process.start(lambda host: member.run())
         return member
 
