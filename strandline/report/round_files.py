@@ -1,14 +1,13 @@
-"""Reads the files of a round: `RoundFiles` for the judge and the report, `Evidence` for the judge.
+"""Reads the files of a round, which chaos writes: for its judge, for its page and for the console.
 
-The judge rejects a round if a file is missing or cannot be read. The report shows the files that exist.
+A strict reader refuses a folder in which a file is missing or cannot be read; others show what is there.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,26 +15,14 @@ from strandline.auditing.checks import Finding
 from strandline.auditing.cluster import Observation
 from strandline.auditing.commits import Committed
 from strandline.auditing.history import (
-    Acked,
-    Assigned,
-    CommitAcked,
-    History,
     Line,
-    Received,
-    Unassigned,
     event_of,
     read_whole_lines,
 )
-from strandline.auditing.member_ownership import Change, MemberHistory
 from strandline.auditing.ownership import GroupEvent
-from strandline.auditing.staleness import Partition, Reading
 from strandline.errors import StrandlineError
 from strandline.vocabulary.state_changes import StateChangeEvent, load_event
 
-PRODUCERS: Final = "produce-*.jsonl"
-READERS: Final = "consume-assign-*.jsonl"
-MEMBERS: Final = "consume-group-*.jsonl"
-FINAL: Final = "final-*.jsonl"
 TIMELINE: Final = "timeline.jsonl"
 OBSERVATIONS: Final = "observations.jsonl"
 COMMITTED: Final = "committed.jsonl"
@@ -43,10 +30,6 @@ STATE_CHANGES: Final = "state-changes.jsonl"
 GROUP_EVENTS: Final = "group-events.jsonl"
 FINDINGS: Final = "findings.jsonl"
 STALENESS: Final = "staleness.jsonl"
-SETTLED: Final = "settled"
-
-_GROUP_IN_NAME: Final = re.compile(r"consume-group-(.+?)-\d+(-\d+)?\.jsonl")
-"""The group, the number of the member, and the number of its process unless it is the first."""
 
 T = TypeVar("T")
 Fields = Mapping[str, Any]
@@ -70,122 +53,6 @@ class Moment:
     detail: str = ""
     took_ms: float | None = None
     partitions: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class Evidence:
-    """Everything that is judged. `settled_ms`: when the cluster was healthy again, None if it never was."""
-
-    histories: list[History] = field(default_factory=list)
-    final: list[History] = field(default_factory=list)
-    """The histories of readers that began after the load had ended."""
-    member_histories: list[MemberHistory] = field(default_factory=list)
-    acked_ms: dict[Partition, dict[int, float]] = field(default_factory=dict)
-    """When each offset was acknowledged, by the monotonic clock that the processes of a machine share."""
-    readings: list[Reading] = field(default_factory=list)
-    """The records that readers by assignment received while others wrote."""
-    observations: list[Observation] = field(default_factory=list)
-    committed: list[Committed] = field(default_factory=list)
-    acknowledged: list[Committed] = field(default_factory=list)
-    """Commits that members made by hand, and that were acknowledged."""
-    changes: list[StateChangeEvent] = field(default_factory=list)
-    group_events: list[GroupEvent] = field(default_factory=list)
-    moments: list[Moment] = field(default_factory=list)
-    settled_ms: int | None = None
-
-
-def read(out: Path) -> Evidence:
-    """Reads a round's folder. Raises BrokenEvidence, InvalidHistory, OSError."""
-    files = RoundFiles(out, strict=True)
-    found = Evidence(
-        observations=[*files.observations()],
-        committed=[*files.committed()],
-        changes=[*files.state_changes()],
-        group_events=[*files.group_events()],
-        moments=[*files.moments()],
-    )
-    for moment in found.moments:
-        if moment.event == SETTLED:
-            found.settled_ms = moment.at_ms
-    groups = {each.member: each.group for each in found.group_events if each.member}
-    for name in files.named(PRODUCERS):
-        found.histories.append(_producer(name, files.history(name), found.acked_ms))
-    for name in files.named(READERS):
-        found.histories.append(_reader(name, files.history(name), found.readings))
-    for name in files.named(MEMBERS):
-        history, notifications, commits = _member(name, files.history(name), groups)
-        found.histories.append(history)
-        found.member_histories.append(notifications)
-        found.acknowledged += commits
-    for name in files.named(FINAL):
-        found.final.append(_reader(name, files.history(name), []))
-    found.histories += found.final
-    return found
-
-
-# --- histories --------------------------------------------------------------------------------
-
-
-def _producer(name: str, lines: Iterable[Line], acked_ms: dict[Partition, dict[int, float]]) -> History:
-    history = History(name)
-    for event, fields in lines:
-        history.events.append(event)
-        if isinstance(event, Acked) and event.offset >= 0:
-            acked_ms.setdefault((event.topic, event.partition), {})[event.offset] = _clock(fields)
-    return history
-
-
-def _reader(name: str, lines: Iterable[Line], readings: list[Reading]) -> History:
-    history = History(name)
-    since_ms: dict[Partition, float] = {}
-    for event, fields in lines:
-        history.events.append(event)
-        if isinstance(event, Assigned):
-            since_ms |= {(event.topic, partition): _clock(fields) for partition in event.partitions}
-        elif isinstance(event, Received):
-            place = (event.topic, event.partition)
-            since = since_ms.get(place)
-            if since is not None:
-                readings.append(Reading(history.name, *place, event.offset, _clock(fields), since))
-    return history
-
-
-def _member(
-    name: str, lines: Iterable[Line], groups: Mapping[str, str]
-) -> tuple[History, MemberHistory, list[Committed]]:
-    """`groups`: the group events of coordinators, by member id."""
-    history = History(name)
-    commits: list[tuple[int, CommitAcked]] = []
-    changes: list[Change] = []
-    last_ms = 0
-    for event, fields in lines:
-        history.events.append(event)
-        last_ms = max(last_ms, int(fields.get("at", 0)))
-        if isinstance(event, CommitAcked):
-            commits.append((int(fields.get("at", 0)), event))
-        elif isinstance(event, Assigned | Unassigned):
-            changes.append(_change(name, event, fields))
-    group = next((groups[each.member] for each in changes if each.member in groups), None)
-    if group is None:
-        named = _GROUP_IN_NAME.fullmatch(name)
-        group = named[1] if named else name
-    done = [Committed(at_ms, group, each.topic, each.partition, each.offset) for at_ms, each in commits]
-    return history, MemberHistory(history.name, group, changes, last_ms), done
-
-
-def _change(name: str, event: Assigned | Unassigned, fields: Fields) -> Change:
-    try:
-        at_ms, member, generation = int(fields["at_ms"]), str(fields["member"]), int(fields["generation"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise BrokenEvidence(f"{name}, seq {event.seq}: not what a member reports: {error!r}") from None
-    return Change(str(fields["event"]), at_ms, member, generation, event.topic, event.partitions)
-
-
-def _clock(fields: Fields) -> float:
-    return float(fields.get("monotonic_ms", 0))
-
-
-# --- files ------------------------------------------------------------------------------------
 
 
 class RoundFiles:

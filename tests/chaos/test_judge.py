@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
 from strandline_lab.chaos.judge import judge, longest_staleness
+from strandline_lab.chaos.kafka.history_lines import GENERATION_UNKNOWN
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.auditing import checks
@@ -287,6 +288,36 @@ def test_an_expelled_member_may_claim_ownership_for_a_while(made: Round) -> None
 def test_the_longest_time_until_an_acknowledged_record_was_read_is_reported(made: Round) -> None:
     made.change(_READER, lambda lines: lines[3].update(monotonic_ms=61.0))
     assert longest_staleness(made.out) == [Staleness(TOPIC, 0, 2, _READER, 36.0)]
+
+
+def _sends_again(lines: list[Line]) -> None:
+    """The second member commits the end, and then an older offset, which the group has in the end."""
+    lines[-1:-1] = [
+        sound_round.by_hand("commit_acked", 150, RECORDS),
+        sound_round.by_hand("commit_acked", 185, RECORDS - 2),
+    ]
+
+
+def _is_kafka(lines: list[Line]) -> None:
+    for line in lines:
+        if "generation" in line:
+            line["generation"] = GENERATION_UNKNOWN
+
+
+def test_a_kafka_client_may_send_an_older_commit_again_and_a_member_of_strandline_may_not(
+    made: Round,
+) -> None:
+    """G1: librdkafka does so as its coordinator moves."""
+    made.change("committed.jsonl", lambda lines: lines[2].update(at_ms=sound_round.T0 + 160, offset=RECORDS))
+    made.change("committed.jsonl", _set(3, offset=RECORDS - 2))
+    made.change(_SECOND, _sends_again)
+    (found,) = judge(made.out, made.logs)
+    assert (found.check, found.offset) == (checks.COMMITTED.name, RECORDS - 2)
+    made.change(_SECOND, _is_kafka)
+    assert judge(made.out, made.logs) == []
+    made.change(_SECOND, lambda lines: lines.pop(-2))
+    (found,) = judge(made.out, made.logs)
+    assert (found.check, found.offset) == (checks.COMMITTED.name, RECORDS - 2)
 
 
 # --- what cannot be read ----------------------------------------------------------------------

@@ -21,11 +21,11 @@ from strandline.auditing.checks import Finding, in_order
 from strandline.auditing.history import Received
 from strandline.auditing.reference import Logged, Span
 from strandline.auditing.staleness import Staleness
-from strandline.report.round_files import Evidence
-from strandline.report.round_files import read as read_evidence
 from strandline_lab.chaos import replica_logs
 from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
 from strandline_lab.chaos.core.hangs import lone_hangs
+from strandline_lab.chaos.evidence import Evidence
+from strandline_lab.chaos.evidence import read as read_evidence
 from strandline_lab.chaos.replica_logs import LogId, Replica
 
 Place = tuple[str, int]
@@ -72,7 +72,9 @@ def judge(out: Path, logs: Mapping[int, Path]) -> list[Finding]:
     hangs = lone_hangs(evidence.moments, within_ms=REPLACED_MS_MAX)
     found += succession.findings(evidence.changes, hangs, within_ms=REPLACED_MS_MAX)
     found += member_ownership.findings(evidence.member_histories, evidence.group_events)
-    found += commits.findings(evidence.committed, _received(evidence), _offsets(log), evidence.acknowledged)
+    found += commits.findings(
+        evidence.committed, _received(evidence), _offsets(log), evidence.acknowledged, evidence.kafka_tenures
+    )
     found += handling.findings(evidence.histories)
     found += requests.findings(evidence.changes, settled_ms=evidence.settled_ms, gone=_gone(evidence, logs))
     return in_order(set(found))

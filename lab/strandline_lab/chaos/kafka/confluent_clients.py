@@ -161,6 +161,7 @@ def join(target: Target, wanted: Membership, lines: HistoryLines, stopped: Stopp
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
             "fetch.error.backoff.ms": 100,
+            "on_commit": lambda error, partitions: _committed(lines, error, partitions),
         }
     )
     member, kept = "", Repeats()
@@ -198,6 +199,13 @@ def join(target: Target, wanted: Membership, lines: HistoryLines, stopped: Stopp
                     consumer.store_offsets(message)
     finally:
         consumer.close()
+
+
+def _committed(lines: HistoryLines, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+    """Writes the commits that a coordinator acknowledged."""
+    for each in partitions:
+        if error is None and each.error is None and each.offset >= 0:
+            lines.commit_acked(each.partition, each.offset)
 
 
 def _received(message: Message, lines: HistoryLines) -> tuple[int, int] | None:

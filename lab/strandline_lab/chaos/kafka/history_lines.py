@@ -66,6 +66,10 @@ class HistoryLines:
             value=_text(value),
         )
 
+    def commit_acked(self, partition: int, offset: int) -> None:
+        """A commit was acknowledged; `offset` is that of the next record to read."""
+        self._note("commit_acked", partition=partition, offset=offset)
+
     def watermark(self, partition: int, offset: int, proven: int) -> None:
         """The broker answered with the high watermark `offset`. Before the request, all records below
         `proven` had been received."""

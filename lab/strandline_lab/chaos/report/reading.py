@@ -8,9 +8,10 @@ from pathlib import Path
 from strandline.auditing.history import Acked, Failed, Line, Received, Sent
 from strandline.errors import Outcome
 from strandline.ids import TopicPartition
-from strandline.report.round_files import FINDINGS, PRODUCERS, STALENESS, Fields, RoundFiles
+from strandline.report.round_files import FINDINGS, STALENESS, Fields, RoundFiles
 from strandline.vocabulary.state_changes import ChangeKind
 from strandline_lab.chaos.core.plan import Plan, load
+from strandline_lab.chaos.evidence import PRODUCERS
 from strandline_lab.chaos.report.round_data import RoundData
 from strandline_lab.report.events import Election, Reader, Sender, Sending, SendOutcome
 
