@@ -62,6 +62,17 @@ async def log_of(admin: Admin, name: TopicPartition, topic_id: TopicId) -> tuple
     Raises UnknownTopicOrPartition, AnotherTopic, the error of its leader, and LeaderNotAvailable at once if
     no broker leads it: no client could read its records.
     """
+    topic = await _led_topic(admin, name, topic_id)
+    try:
+        return topic, await ends_of(admin, name, topic.topic_id)
+    except (LeaderNotAvailable, UnknownTopicOrPartition):
+        # The broker that led it does not answer for it: the topic may have been deleted since it was read.
+        await _led_topic(admin, name, topic.topic_id)
+        raise
+
+
+async def _led_topic(admin: Admin, name: TopicPartition, topic_id: TopicId) -> TopicMetadata:
+    """The topic of a partition that has a leader."""
     (topic,) = (await admin.metadata([name.topic])).topics
     check_topic(name, topic_id, topic.topic_id)
     if name.partition >= len(topic.partitions):
@@ -70,7 +81,7 @@ async def log_of(admin: Admin, name: TopicPartition, topic_id: TopicId) -> tuple
         )
     if topic.partitions[name.partition].leader == NO_BROKER:
         raise LeaderNotAvailable(f"{name} has no leader now: its records cannot be read until one is elected")
-    return topic, await ends_of(admin, name, topic.topic_id)
+    return topic
 
 
 async def offset_asked(admin: Admin, part: Part, topic_id: TopicId) -> int:

@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Sequence
 from html import unescape
 
+import pytest
+
+from strandline import Admin
+from strandline.console.records.pages import log_of
 from strandline.console.records.searching import SLICE_BYTES_MAX
-from strandline.ids import TopicPartition
+from strandline.console.web.app import application
+from strandline.errors import UnknownTopicOrPartition
+from strandline.ids import NO_TOPIC_ID, TopicPartition
 from strandline.testing import MemoryCluster
+from strandline.vocabulary.metadata import ClusterMetadata
 from tests.console.web.browser import Answer, Browser
+from tests.console.web.consoles import console_of
 from tests.console.web.test_topics import opened
 from tests.waiting import eventually
 
 LARGE = bytes(500_000)
+SELDOM_MS = 60_000
 SINCE = 'It has been gone since <time datetime="20'
 
 
@@ -52,6 +62,42 @@ async def test_a_tail_of_a_deleted_topic_ends_with_these_words(
         leave.set()
     said = json.loads(bytes(body).split(b"data: ")[1].split(b"\n")[0])
     assert said["gone"] is True and "followed" in said["ended"] and "All topics" in said["ended"]
+
+
+async def test_a_tail_learns_that_its_topic_is_gone_also_while_no_event_says_so() -> None:
+    """Two of three brokers are away: state changes cannot be written, and everything is read seldom."""
+    async with MemoryCluster(brokers=3) as cluster, cluster.admin() as admin:
+        await cluster.create_topic("alone", replication_factor=1)
+        async with console_of(cluster, refresh_ms=SELDOM_MS) as console:
+            body, leave = bytearray(), asyncio.Event()
+            async with asyncio.TaskGroup() as tasks:
+                browser = Browser(application(console))
+                tasks.create_task(browser.follow("/topics/alone/0/tail?first=0", body, leave))
+                await eventually(lambda: b"nothing new" in body, what="it is followed")
+                for broker in set(cluster.broker_ids) - {cluster.leader("alone")}:
+                    cluster.kill(broker)
+                await admin.delete_topics(["alone"])
+                await eventually(lambda: b"data: " in body, deadline_s=20, what="the tail says so")
+                leave.set()
+    assert b"'alone' does not exist" in unescape(body.decode()).encode() and b'"gone":true' in body
+    assert SINCE.encode() not in body.replace(b"\\", b""), "no event said so"
+
+
+class Belated(Admin):
+    """What it reads of topics is old when it returns: they have been deleted meanwhile."""
+
+    async def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
+        found = await super().metadata(topics)
+        await self.delete_topics([each.name for each in found.topics])
+        return found
+
+
+async def test_a_log_whose_topic_is_deleted_while_it_is_looked_up_is_gone(cluster: MemoryCluster) -> None:
+    """Its leader has no replica any longer, as if another broker led it."""
+    await cluster.create_topic("brief")
+    async with Belated(cluster.bootstrap, host=cluster.host) as admin:
+        with pytest.raises(UnknownTopicOrPartition, match="topic 'brief' does not exist"):
+            await log_of(admin, TopicPartition("brief", 0), NO_TOPIC_ID)
 
 
 async def test_a_link_to_records_is_of_the_topic_that_it_was_shown_for(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from strandline.client.arguments import INT32_MAX, INT64_MAX
 from strandline.config.limits import TOPIC_NAME_LENGTH_MAX
 from strandline.console.clients import Clients
 from strandline.console.core.forms import Form
+from strandline.console.core.missing import deleted_ms
 from strandline.console.core.records.asked import From, first_offset
 from strandline.console.core.records.needle import (
     HITS_MAX,
@@ -37,7 +39,7 @@ from strandline.console.core.records.rows import (
 from strandline.console.core.records.shown import As
 from strandline.console.records import searching, streaming
 from strandline.console.records.pages import Part, log_of, offset_asked, read_one, read_page
-from strandline.console.records.reading import Readers, Row, Undecodable, check_topic
+from strandline.console.records.reading import AnotherTopic, Readers, Row, Undecodable, check_topic
 from strandline.console.web.changes import clients_of
 from strandline.console.web.context import Console
 from strandline.console.web.errors import fragment
@@ -50,6 +52,10 @@ from strandline.vocabulary.metadata import TopicMetadata
 COUNT_USUAL: Final = 50
 COUNT_MAX: Final = 500
 LAST_USUAL: Final = 10_000
+FOLLOWED_S: Final = 5.0
+"""A live tail has the state of its topic read this often: the event of a deletion may come late."""
+DATED_S_MAX: Final = 3.0
+"""How long a live tail of a deleted topic waits to learn since when the topic is gone."""
 
 _FROM_WORDS: Final = {
     From.END: "the last ones",
@@ -184,17 +190,24 @@ class RecordPages:
                 coming = streaming.tail(
                     self._readers, clients, self._clock, name, at, lambda: self._console.pulse.closed
                 )
-                async for rows, left_out in coming:
-                    if not rows:
-                        await self._check_exists(clients, name, topic)
-                        yield ": nothing new\n\n"
-                        continue
-                    shown = rows_of(rows, how, IN_A_LIST, compacts=False, gaps=False)
-                    html = template.render(rows=shown, base=_base(name), asked=asked)
-                    next_ = rows[-1].next_offset
-                    yield event({"html": html, "count": len(rows), "left_out": left_out, "next": next_})
+                read_again_s = self._clock.monotonic()
+                async with aclosing(coming):
+                    async for rows, left_out in coming:
+                        if not rows:
+                            if (now_s := self._clock.monotonic()) >= read_again_s:
+                                self._console.cluster.topics_changed([name.topic])
+                                read_again_s = now_s + FOLLOWED_S
+                            await self._check_exists(clients, name, topic)
+                            yield ": nothing new\n\n"
+                            continue
+                        shown = rows_of(rows, how, IN_A_LIST, compacts=False, gaps=False)
+                        html = template.render(rows=shown, base=_base(name), asked=asked)
+                        next_ = rows[-1].next_offset
+                        yield event({"html": html, "count": len(rows), "left_out": left_out, "next": next_})
             except StrandlineError as error:
                 is_gone = isinstance(error, UnknownTopicOrPartition)
+                if is_gone and not isinstance(error, AnotherTopic):
+                    await self._until_dated(name.topic)
                 yield event({"ended": fragment(self._console, request, error), "gone": is_gone})
 
         return self._console.streams.respond(request, events())
@@ -206,6 +219,14 @@ class RecordPages:
             return
         (found,) = (await clients.admin.metadata([topic.name])).topics
         check_topic(name, topic.topic_id, found.topic_id)
+
+    async def _until_dated(self, topic: str) -> None:
+        """Waits for the event that says when a topic was deleted, for DATED_S_MAX: a tail says it once."""
+        rows, pulse = self._console.timeline.window.rows, self._console.timeline_pulse
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DATED_S_MAX):
+                while deleted_ms(rows, topic) is None and not pulse.closed:
+                    await pulse.after(pulse.version, DATED_S_MAX)
 
     async def export(self, request: Request) -> Response:
         """Records as JSON lines."""
