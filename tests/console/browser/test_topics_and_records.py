@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.async_api import Route
 
 from strandline import Admin, Producer
 from strandline.local.cluster import LocalCluster
@@ -159,6 +161,35 @@ async def test_an_open_page_of_a_deleted_topic_says_that_it_is_gone(
         await admin.create_topic("pair", 1, 3)
         await page.get_by_text("all in sync").first.wait_for()
         assert await page.get_by_role("heading", name="Config").first.is_visible()
+
+
+async def test_an_answer_that_comes_late_does_not_replace_a_later_one(
+    cluster: LocalCluster, console: str, open_page: OpenPage, watch: Watch
+) -> None:
+    """The page asks for a section on time and after each change, so two answers may be under way."""
+    watch.expected = ("404",)
+    part = "**/topics/late?part=partitions"
+    held, release = asyncio.Event(), asyncio.Event()
+
+    async def hold_the_first(route: Route) -> None:
+        answer = await route.fetch()
+        if not held.is_set():
+            held.set()
+            await release.wait()
+        await route.fulfill(response=answer)
+
+    async with Admin(cluster.bootstrap) as admin:
+        await admin.create_topic("late", 1, 3)
+        page = await open_page(f"{console}/topics/late")
+        await page.route(part, hold_the_first)
+        await held.wait()
+        await admin.delete_topics(["late"])
+    await page.get_by_text("topic 'late' does not exist").wait_for()
+    async with page.expect_response(lambda response: "late?part" in response.url and response.ok):
+        release.set()
+    async with page.expect_request(part):
+        pass  # it was not loaded again: a page that says 404 from the start asks for nothing
+    await page.locator("#connection").get_by_text("gone", exact=True).wait_for()
 
 
 async def test_a_search_goes_on_by_itself(cluster: LocalCluster, console: str, open_page: OpenPage) -> None:

@@ -88,11 +88,19 @@ function showGone(section, html) {
   subjectIsGone();
 }
 
+/** How often each section was asked for, and which of the answers it shows: a late one is older than what is shown. */
+const asked = new WeakMap();
+const shown = new WeakMap();
+
 async function refresh(section) {
+  const number = (asked.get(section) ?? 0) + 1;
+  asked.set(section, number);
   const response = await fetch(addressOf(section), { headers: { Accept: "text/html" } });
   if (response.redirected && new URL(response.url).pathname === "/login") location.reload();
   if (!response.ok && response.status !== NOT_FOUND) return;
   const html = await response.text();
+  if (number < (shown.get(section) ?? 0)) return;
+  shown.set(section, number);
   if (!response.ok) showGone(section, html);
   else if (isGone && section.id !== "old") location.reload(); // what has the name now may be another one
   else if (html !== last.get(section) && !isInUse(section)) {
