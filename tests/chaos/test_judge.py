@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
+from strandline_lab.chaos.evidence import read
 from strandline_lab.chaos.judge import judge, longest_staleness
 from strandline_lab.chaos.kafka.history_lines import GENERATION_UNKNOWN
 
@@ -41,13 +42,13 @@ def made(tmp_path: Path) -> Round:
 
 
 def test_nothing_is_found_in_a_sound_round(made: Round) -> None:
-    assert judge(made.out, made.logs) == []
+    assert judge(read(made.out), made.logs) == []
 
 
 def test_without_logs_what_the_last_readers_were_given_counts(made: Round) -> None:
-    assert judge(made.out, {}) == []
+    assert judge(read(made.out), {}) == []
     made.change("final-swell.jsonl", lambda lines: lines.pop(5))
-    assert {each.check for each in judge(made.out, {})} == {checks.LOST.name}
+    assert {each.check for each in judge(read(made.out), {})} == {checks.LOST.name}
 
 
 # --- doctored ---------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ DOCTORED: list[tuple[str, Check, Callable[[Round], None]]] = [
 )
 def test_every_manipulation_is_found(made: Round, check: Check, doctor: Callable[[Round], None]) -> None:
     doctor(made)
-    assert check.name in {each.check for each in judge(made.out, made.logs)}
+    assert check.name in {each.check for each in judge(read(made.out), made.logs)}
 
 
 def test_every_check_has_its_fault() -> None:
@@ -221,19 +222,19 @@ def test_replicas_may_differ_above_the_high_watermark(made: Round) -> None:
     with made.segment(1).open("ab") as file:
         file.write(batch(12, epoch=4))
         file.write(batch(14, epoch=4)[:40])  # it is being written
-    assert judge(made.out, made.logs) == []
+    assert judge(read(made.out), made.logs) == []
     made.change("observations.jsonl", lambda lines: lines[-1].update(isr=[2, 1]))
     _another_value(made)
-    assert judge(made.out, made.logs) == []
+    assert judge(read(made.out), made.logs) == []
 
 
 def test_without_an_observer_the_isr_of_the_last_election_is_compared(made: Round) -> None:
     """As of the system's own topics. Broker 1 was left out by the election of broker 2."""
     made.write("observations.jsonl", [])
     write_log(made, 1, end=4)
-    assert judge(made.out, made.logs) == []
+    assert judge(read(made.out), made.logs) == []
     write_log(made, 3, end=4)
-    (found, *_) = judge(made.out, made.logs)
+    (found, *_) = judge(read(made.out), made.logs)
     assert (found.check, found.offset) == (checks.REPLICAS.name, 4)
     assert found.detail.startswith(
         "the log of broker 3, which is in sync, ends at 4, below the high watermark"
@@ -245,14 +246,14 @@ def test_a_damaged_leader_does_not_make_the_others_records_lost(made: Round) -> 
     data = bytearray(made.segment(2).read_bytes())
     data[70] ^= 1
     made.segment(2).write_bytes(data)
-    assert {each.check for each in judge(made.out, made.logs)} == {checks.REPLICAS.name}
+    assert {each.check for each in judge(read(made.out), made.logs)} == {checks.REPLICAS.name}
 
 
 def test_replicas_may_have_deleted_more_or_less_of_their_beginning(made: Round) -> None:
     LogState(log_start_offset=8).save(made.folder(2), files=SYSTEM_FILES)
     made.segment(2).unlink()
     write_epochs(made.folder(2), EpochCache([EpochEntry(4, 8)]), files=SYSTEM_FILES)
-    assert judge(made.out, made.logs) == []
+    assert judge(read(made.out), made.logs) == []
 
 
 def test_compacted_replicas_may_lack_different_records_but_not_have_different_ones(made: Round) -> None:
@@ -261,33 +262,33 @@ def test_compacted_replicas_may_lack_different_records_but_not_have_different_on
     compacted = [batch(at, epoch=epoch_of(at)) for at in range(0, 12, 2)]
     compacted[1] = emptied(split(compacted[1])[0])
     made.segment(3).write_bytes(b"".join(compacted))
-    assert judge(made.out, made.logs) == []
+    assert judge(read(made.out), made.logs) == []
     _another_value(made)
-    found = [each for each in judge(made.out, made.logs) if each.check == checks.REPLICAS.name]
+    found = [each for each in judge(read(made.out), made.logs) if each.check == checks.REPLICAS.name]
     assert [(each.offset, each.detail) for each in found] == [(4, "brokers 2 and 3 have two values here")]
 
 
 def test_requests_may_wait_while_nothing_has_settled_and_for_brokers_that_are_gone(made: Round) -> None:
     made.change("state-changes.jsonl", lambda lines: lines.pop(2))
     without_it = {broker: path for broker, path in made.logs.items() if broker != 3}
-    assert judge(made.out, without_it) == []
+    assert judge(read(made.out), without_it) == []
     made.change("timeline.jsonl", lambda lines: lines.pop(2))
-    assert judge(made.out, made.logs) == []
+    assert judge(read(made.out), made.logs) == []
 
 
 def test_a_leader_may_hang_for_less_than_its_successor_takes(made: Round) -> None:
     _hang(made, REPLACED_MS_MAX - 1)
-    assert judge(made.out, made.logs) == []
+    assert judge(read(made.out), made.logs) == []
 
 
 def test_an_expelled_member_may_claim_ownership_for_a_while(made: Round) -> None:
     made.change(_FIRST, lambda lines: lines[-1].update(event="lost", at_ms=sound_round.T0 + 120))
-    assert judge(made.out, made.logs) == []
+    assert judge(read(made.out), made.logs) == []
 
 
 def test_the_longest_time_until_an_acknowledged_record_was_read_is_reported(made: Round) -> None:
     made.change(_READER, lambda lines: lines[3].update(monotonic_ms=61.0))
-    assert longest_staleness(made.out) == [Staleness(TOPIC, 0, 2, _READER, 36.0)]
+    assert longest_staleness(read(made.out)) == [Staleness(TOPIC, 0, 2, _READER, 36.0)]
 
 
 def _sends_again(lines: list[Line]) -> None:
@@ -311,12 +312,12 @@ def test_a_kafka_client_may_send_an_older_commit_again_and_a_member_of_strandlin
     made.change("committed.jsonl", lambda lines: lines[2].update(at_ms=sound_round.T0 + 160, offset=RECORDS))
     made.change("committed.jsonl", _set(3, offset=RECORDS - 2))
     made.change(_SECOND, _sends_again)
-    (found,) = judge(made.out, made.logs)
+    (found,) = judge(read(made.out), made.logs)
     assert (found.check, found.offset) == (checks.COMMITTED.name, RECORDS - 2)
     made.change(_SECOND, _is_kafka)
-    assert judge(made.out, made.logs) == []
+    assert judge(read(made.out), made.logs) == []
     made.change(_SECOND, lambda lines: lines.pop(-2))
-    (found,) = judge(made.out, made.logs)
+    (found,) = judge(read(made.out), made.logs)
     assert (found.check, found.offset) == (checks.COMMITTED.name, RECORDS - 2)
 
 
@@ -335,7 +336,7 @@ FILES = [
 def test_half_a_line_at_the_end_is_ignored(made: Round, name: str) -> None:
     with (made.out / name).open("a") as file:
         file.write('{"at_ms": 17')
-    assert judge(made.out, made.logs) == []
+    assert judge(read(made.out), made.logs) == []
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -344,17 +345,17 @@ def test_a_line_that_cannot_be_read_is_an_error_with_its_place(made: Round, name
     whole = (made.out / name).read_text()
     (made.out / name).write_text(f"{line}\n{whole}")
     with pytest.raises(BrokenEvidence, match=f"{name}, line 1: "):
-        judge(made.out, made.logs)
+        judge(read(made.out), made.logs)
 
 
 def test_a_history_that_cannot_be_read_is_an_error_with_its_place(made: Round) -> None:
     made.change(_READER, lambda lines: lines[2].update(event="dreamt"))
     with pytest.raises(InvalidHistory, match=f"{_READER}, line 3: there is no event 'dreamt'"):
-        judge(made.out, made.logs)
+        judge(read(made.out), made.logs)
     made.change(_READER, lambda lines: lines.pop(2))
     made.change(_FIRST, lambda lines: lines[0].pop("member"))
     with pytest.raises(BrokenEvidence, match=f"{_FIRST}, seq 0: .*member"):
-        judge(made.out, made.logs)
+        judge(read(made.out), made.logs)
 
 
 @pytest.mark.parametrize("name", [*FILES, _READER, _FIRST, "final-swell.jsonl"])
@@ -363,4 +364,4 @@ def test_a_missing_file_is_an_error(made: Round, name: str) -> None:
     for path in made.out.glob("consume-group-*" if name == _FIRST else name):
         path.unlink()
     with pytest.raises(BrokenEvidence, match="has no"):
-        judge(made.out, made.logs)
+        judge(read(made.out), made.logs)

@@ -1,4 +1,4 @@
-"""Judges a round: applies all checks of `strandline.auditing` to the files that the round left behind."""
+"""Judges a round: applies all checks of `strandline.auditing` to what the round left behind."""
 
 from __future__ import annotations
 
@@ -25,23 +25,21 @@ from strandline_lab.chaos import replica_logs
 from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
 from strandline_lab.chaos.core.hangs import lone_hangs
 from strandline_lab.chaos.evidence import Evidence
-from strandline_lab.chaos.evidence import read as read_evidence
 from strandline_lab.chaos.replica_logs import LogId, Replica
 
 Place = tuple[str, int]
 """Topic and partition."""
 
 
-def judge(out: Path, logs: Mapping[int, Path]) -> list[Finding]:
+def judge(evidence: Evidence, logs: Mapping[int, Path]) -> list[Finding]:
     """All findings, by check, topic and place. `logs`: each broker's folder with its partitions, after the
     cluster has settled and all clients have ended.
 
     Histories are compared with the leader's log on disk, up to the high watermark, so no client is involved.
     For a partition that is in none of `logs`, they are compared with what the final readers received.
 
-    Raises BrokenEvidence, InvalidHistory, StorageFailed, CorruptMessage, OSError.
+    Raises StorageFailed, CorruptMessage, OSError.
     """
-    evidence = read_evidence(out)
     on_disk = replica_logs.find(logs)
     found: list[Finding] = []
     log: list[Logged] = []
@@ -80,10 +78,9 @@ def judge(out: Path, logs: Mapping[int, Path]) -> list[Finding]:
     return in_order(set(found))
 
 
-def longest_staleness(out: Path) -> list[Staleness]:
+def longest_staleness(evidence: Evidence) -> list[Staleness]:
     """For each partition, the longest time from the acknowledgement of a record until a reader by assignment
     received it."""
-    evidence = read_evidence(out)
     return staleness.longest(evidence.acked_ms, evidence.readings)
 
 

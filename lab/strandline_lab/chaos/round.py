@@ -22,6 +22,7 @@ from strandline_lab.chaos.core.demands import SETTLE_S_MAX
 from strandline_lab.chaos.core.faults import Role
 from strandline_lab.chaos.core.load import KAFKA, MIN_INSYNC, OWN, ClientRoles
 from strandline_lab.chaos.core.plan import Plan, dump
+from strandline_lab.chaos.evidence import read as read_evidence
 from strandline_lab.chaos.judge import judge, longest_staleness
 from strandline_lab.chaos.kafka.outcomes import promise_broken
 from strandline_lab.chaos.nemesis import REPLICATION_FACTOR, Nemesis
@@ -277,8 +278,9 @@ async def _judge(course: _Course) -> None:
         if member.role is Role.BROKER
     }
     try:
-        course.findings += await asyncio.to_thread(judge, course.out, logs)
-        stale = await asyncio.to_thread(longest_staleness, course.out)
+        evidence = await asyncio.to_thread(read_evidence, course.out)
+        course.findings += await asyncio.to_thread(judge, evidence, logs)
+        stale = await asyncio.to_thread(longest_staleness, evidence)
     except (StrandlineError, OSError) as error:
         course.found(UNJUDGED, f"{type(error).__name__}: {error}")
         stale = []

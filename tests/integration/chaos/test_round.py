@@ -16,6 +16,7 @@ from strandline_lab.chaos.core.faults import Fault, FaultKind, Member, Role, Tar
 from strandline_lab.chaos.core.hangs import lone_hangs
 from strandline_lab.chaos.core.load import WITH_KAFKA
 from strandline_lab.chaos.core.plan import Plan, TopicPlan, load
+from strandline_lab.chaos.evidence import read
 from strandline_lab.chaos.judge import judge
 from strandline_lab.chaos.processes import local_world
 from strandline_lab.chaos.report.facts import facts_of
@@ -84,7 +85,7 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
         ]
         with (out / "produce-p1.jsonl").open("w") as file:
             file.writelines(json.dumps(each) + "\n" for each in [*history, *invented, last])
-        found = await asyncio.to_thread(judge, out, logs)
+        found = await asyncio.to_thread(judge, await asyncio.to_thread(read, out), logs)
     assert {finding.check for finding in found} & {"lost", "inconsistent"}
     events = lines(out / "timeline.jsonl")
     names = [event["event"] for event in events]
