@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, overload
 
+DEADLINE_S = 30.0
+"""Of what takes a moment on an idle machine: a busy one may take long, and only a hang reaches this."""
 POLL_S = 0.005
 POLL_S_MAX = 0.025
 POLL_SHARE = 0.05
@@ -22,15 +24,15 @@ T = TypeVar("T")
 
 @overload
 async def eventually(
-    predicate: Callable[[], Awaitable[T]], *, deadline_s: float = 10, what: str = ""
+    predicate: Callable[[], Awaitable[T]], *, deadline_s: float = DEADLINE_S, what: str = ""
 ) -> T: ...
 
 
 @overload
-async def eventually(predicate: Callable[[], T], *, deadline_s: float = 10, what: str = "") -> T: ...
+async def eventually(predicate: Callable[[], T], *, deadline_s: float = DEADLINE_S, what: str = "") -> T: ...
 
 
-async def eventually(predicate: Callable[[], Any], *, deadline_s: float = 10, what: str = "") -> Any:
+async def eventually(predicate: Callable[[], Any], *, deadline_s: float = DEADLINE_S, what: str = "") -> Any:
     """The first true value of `predicate`, a function or a coroutine function.
 
     Raises AssertionError with its last value at the deadline.

@@ -8,7 +8,6 @@ from pathlib import Path
 import grpc
 import pytest
 
-from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.zookeeper import znodes
 from strandline.errors import TopicAlreadyExists
 from strandline.ids import TopicId
@@ -31,8 +30,6 @@ from tests.waiting import eventually
 
 SMALL, LARGE = 3, 30
 """Partitions of a topic that fits into one multi, and of one that does not."""
-
-SESSION_TIMEOUT_S = 3.0
 
 CREATION_STEPS = [
     ("controller.create.before", SMALL),
@@ -75,17 +72,20 @@ async def test_two_controllers_that_start_together_are_one_active_and_one_that_k
         assert node.version == 1, "the loser raised the epoch, and fenced the winner"
 
 
-async def test_after_a_clean_stop_the_next_one_takes_over_at_once(zookeeper: str) -> None:
-    clock = SystemClock()
+async def test_after_a_clean_stop_the_next_one_takes_over_at_once(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
     async with AsyncExitStack() as stack:
-        one = await stack.enter_async_context(running(zookeeper, 1, zookeeper_session_timeout_ms=10_000))
+        one = await stack.enter_async_context(running(zookeeper, 1))
         await one.wait_active()
         async with running(zookeeper, 2) as two:
             await two.wait_knows(1)
-            stopped = clock.monotonic()
+            owner = (await session.get(znodes.CONTROLLER)).ephemeral_owner
             await stack.aclose()
+            node = await session.exists(znodes.CONTROLLER)
+            assert node is None or node.ephemeral_owner != owner, "it is left for the session to expire"
             await two.wait_active()
-            assert clock.monotonic() - stopped < 5, "it waited for the session to expire"
 
 
 async def test_a_controller_whose_role_is_taken_away_serves_no_longer_and_starts_over(
@@ -121,18 +121,13 @@ async def test_a_new_epoch_begins_with_what_zookeeper_says_not_with_what_the_las
         assert outcome.error is None
 
 
-async def test_a_killed_controller_is_replaced_within_about_its_session_timeout(
-    zookeeper: str, tmp_path: Path
-) -> None:
+async def test_a_killed_controller_is_replaced(zookeeper: str, tmp_path: Path) -> None:
     """Several may run, one is active."""
-    clock = SystemClock()
     async with process(1, zookeeper, tmp_path) as one, process(2, zookeeper, tmp_path) as two:
         assert await one.is_active()
         assert not await two.is_active()
-        killed = clock.monotonic()
         await one.service.stop(clean=False)
         await eventually(two.is_active)
-        assert clock.monotonic() - killed < 2 * SESSION_TIMEOUT_S
 
 
 async def test_a_controller_that_hangs_past_its_session_writes_nothing_when_it_comes_to(

@@ -20,6 +20,7 @@ from strandline.simulation.engine.loop import SimulatedLoop
 from strandline.vocabulary.log import ProduceEntry, ProduceResult
 from tests.strandline.client.network import Network, answering, memory_host, metadata
 from tests.virtual_time import clock_of, on_virtual_time
+from tests.waiting import DEADLINE_S
 
 PARTITIONS = 4
 """Without idempotence, each has one batch in flight."""
@@ -231,7 +232,7 @@ async def test_a_batch_that_waits_for_room_ends_with_a_producer_that_fails(loop:
     with pytest.raises(CorruptMessage):
         async with (
             producer_of(network, loop, buffer_bytes=65_536) as producer,
-            asyncio.timeout(5),
+            asyncio.timeout(DEADLINE_S),
             asyncio.TaskGroup() as tasks,
         ):
             _ = await send(producer, 0, of_size(65_536))
@@ -248,7 +249,7 @@ async def test_a_batch_that_waits_for_room_ends_with_the_producer(loop: Simulate
     network = Leader()
     producer = producer_of(network, loop, buffer_bytes=65_536)
     await producer.start()
-    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
         sent = await send(producer, 0, of_size(65_536))
         waiting = tasks.create_task(refusal(producer))
         await network.wire.has(1)

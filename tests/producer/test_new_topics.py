@@ -16,6 +16,7 @@ from strandline.vocabulary.metadata import ClusterMetadata
 from tests.producer.test_messages import Leader, failing, producer_of
 from tests.strandline.client.network import metadata
 from tests.virtual_time import on_virtual_time
+from tests.waiting import DEADLINE_S
 
 KEY = b"key"
 MISSING = MetadataAnswer(
@@ -142,7 +143,11 @@ async def test_calls_end_with_the_error_of_a_producer_that_fails(
     """None: the task that would request the metadata is cancelled before it begins."""
     ended: int | StrandlineError | None = None
     with pytest.raises(CorruptMessage):
-        async with started(loop) as (producer, _network), asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        async with (
+            started(loop) as (producer, _network),
+            asyncio.timeout(DEADLINE_S),
+            asyncio.TaskGroup() as tasks,
+        ):
             if between is None:
                 producer._scope.spawn(failing(), "one that fails")
             call = tasks.create_task(end(producer))

@@ -17,6 +17,7 @@ from strandline.producer.tickets import (
     RecordMetadata,
     RecordTicket,
 )
+from tests.waiting import DEADLINE_S
 
 NAME = TopicPartition("t", 3)
 
@@ -29,7 +30,7 @@ async def test_every_way_to_wait_for_a_future_takes_a_record_future() -> None:
     futures[0].add_done_callback(lambda future: called.set_result(future.result()))
     loop.call_soon(ticket.acknowledge, NAME, 100, 6)
     assert not futures[1].done()
-    assert await asyncio.wait_for(futures[1], 5) == RecordMetadata("t", 3, 101)
+    assert await asyncio.wait_for(futures[1], DEADLINE_S) == RecordMetadata("t", 3, 101)
     assert await asyncio.shield(futures[2]) == RecordMetadata("t", 3, 102)
     assert [m.offset for m in await asyncio.gather(*futures)] == list(range(100, 106))  # noqa: TID251
     done, pending = await asyncio.wait(futures[3:5])

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from strandline.broker.log.fetch_budget import FetchBudget
-from tests.waiting import eventually
+from tests.waiting import DEADLINE_S, eventually
 
 
 async def test_an_owner_that_gives_nothing_back_waits_for_itself_alone() -> None:
@@ -16,7 +16,7 @@ async def test_an_owner_that_gives_nothing_back_waits_for_itself_alone() -> None
     assert await budget.take("slow", 8) == 8
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(budget.take("slow", 8))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(DEADLINE_S):
             async with budget.taken("other", 10):
                 assert budget.total == 18
         assert not waiting.done()
@@ -49,7 +49,7 @@ async def test_owners_at_the_bound_of_all_do_not_lock_out_one_that_has_nothing()
     budget = FetchBudget(of_one=10, of_all=20)
     for owner in ("a", "b"):
         await budget.take(owner, 10)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         assert await budget.take("c", 10) == 10
         assert await budget.take("d", 10) == 10
     assert budget.total == 40, "twice the bound, and no more"
@@ -68,7 +68,7 @@ async def test_one_address_with_many_connections_does_not_lock_out_another(form:
     async with asyncio.TaskGroup() as tasks:
         taking = [tasks.create_task(budget.take(f"{form.format(1)}{number}", 10)) for number in range(10)]
         await eventually(lambda: budget.total == 30, what="the part of one address is taken")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(DEADLINE_S):
             async with budget.taken(form.format(2), 10):
                 assert budget.total == 40
         for number in range(10):

@@ -20,6 +20,7 @@ from strandline.ports import LinkState
 from strandline.vocabulary.log import LeaderWait
 from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings
 from tests.broker.support.seat import ME, seated
+from tests.waiting import DEADLINE_S
 from tests.znode_tree import MemorySession
 
 
@@ -61,7 +62,7 @@ async def test_waits_beyond_the_bound_are_answered_at_once(tmp_path: Path) -> No
         async with asyncio.TaskGroup() as tasks:
             held = tasks.create_task(view.wait_for_leaders(waits, 60))
             await asyncio.sleep(0)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(DEADLINE_S):
                 await view.wait_for_leaders(waits, 60)
             assert not held.done()
             held.cancel()

@@ -16,7 +16,7 @@ from strandline.errors import LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from strandline.ports import ConnectionLost, NoNode
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Registration
-from tests.waiting import eventually
+from tests.waiting import DEADLINE_S, eventually
 
 AGE_S = 0.5
 PARTITIONS = 3
@@ -167,7 +167,7 @@ async def test_reads_end_even_if_the_topic_changes_all_the_time(tree: Tree) -> N
     tree.on_read = lambda: tree.cache.outdated(TopicPartition("t", 1))
     tree.cache.outdated(TopicPartition("t", 0))
     tree.elect(0, 7)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         assert await tree.epochs() == [7, 1, 1]
 
 

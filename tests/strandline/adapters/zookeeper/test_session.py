@@ -17,7 +17,7 @@ from strandline.local.zookeeper_process import ZooKeeperProcess, four_letter_wor
 from strandline.ports import ConnectionLost, Create, LinkState, SessionEnded
 from tests.conftest import SessionFactory
 from tests.proxy import Proxy
-from tests.waiting import eventually
+from tests.waiting import DEADLINE_S, eventually
 
 
 async def reached(session: ZooKeeperSession, state: LinkState) -> None:
@@ -204,7 +204,7 @@ async def test_a_server_that_hangs_is_noticed_though_requests_go_out(
             group.create_task(outcome(session.exists("/")))
             return session.state is LinkState.SUSPENDED
 
-        await eventually(still_asking, deadline_s=2)
+        await eventually(still_asking)
         own_zookeeper.resume()
 
 
@@ -388,7 +388,7 @@ async def test_close_does_not_wait_for_a_server_that_hangs(
 ) -> None:
     session = await open_session(zookeeper=own_zookeeper.address, zookeeper_session_timeout_ms=60_000)
     own_zookeeper.pause()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         await session.close()
     own_zookeeper.resume()
 
@@ -400,7 +400,7 @@ async def test_close_while_suspended_returns(
     session = await open_session(zookeeper=own_zookeeper.address, zookeeper_session_timeout_ms=60_000)
     await own_zookeeper.kill()
     await reached(session, LinkState.SUSPENDED)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         await session.close()
 
 

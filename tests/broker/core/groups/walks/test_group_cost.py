@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from types import FrameType
 
 from strandline.vocabulary.groups import Joined
 from tests.broker.core.groups.support.stage import LIMITS, Stage
+from tests.costs import calls_of
 
 MEMBERS = 1_000
-
-
-def calls_of(act: Callable[[], object]) -> int:
-    """Functions that were called, ours and the language's own."""
-    count = 0
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        act()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def gathered(size: int) -> tuple[Stage, dict[str, str]]:
