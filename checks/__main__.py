@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from checks import docs, plain, protobuf, tidy
+from checks import ceilings, docs, plain, protobuf, tidy
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -43,6 +43,7 @@ CHECKS: dict[str, Check] = {
     "protobuf": lambda: protobuf.problems(ROOT),
     "docs": lambda: docs.problems(ROOT),
     "tidy": lambda: tidy.problems(ROOT),
+    "ceilings": lambda: ceilings.problems(ROOT),
     "plain": lambda: [*plain.problems(ROOT)],
 }
 

@@ -1,0 +1,88 @@
+"""How many lines each package may have.
+
+Nothing else stops a package from growing a little with each change. A ceiling is raised only by a commit
+whose body says why the lines are worth it; a commit that removes lines lowers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+GENERATED: Final = "*_pb2*.py"
+
+CEILINGS: Final[Mapping[str, int]] = {
+    "strandline": 880,
+    "strandline/adapters": 13_800,
+    "strandline/auditing": 2_020,
+    "strandline/broker": 32_900,
+    "strandline/cli": 6_700,
+    "strandline/client": 4_550,
+    "strandline/config": 1_630,
+    "strandline/console": 13_300,
+    "strandline/consumer": 7_850,
+    "strandline/controller": 9_350,
+    "strandline/errors": 620,
+    "strandline/local": 2_550,
+    "strandline/pipeline": 7_850,
+    "strandline/ports": 590,
+    "strandline/producer": 2_750,
+    "strandline/records": 1_440,
+    "strandline/report": 850,
+    "strandline/rpc": 0,
+    "strandline/security": 3_450,
+    "strandline/simulation": 4_150,
+    "strandline/streams": 6_650,
+    "strandline/testing": 1_660,
+    "strandline/vocabulary": 2_600,
+    "lab/strandline_lab": 20,
+    "lab/strandline_lab/bench": 7_750,
+    "lab/strandline_lab/chaos": 5_650,
+    "lab/strandline_lab/cli": 440,
+    "lab/strandline_lab/interop": 1_680,
+    "lab/strandline_lab/perf": 1_360,
+    "lab/strandline_lab/report": 1_100,
+    "lab/strandline_lab/simulation": 10_750,
+    "tests": 136_800,
+}
+"""The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
+beside their packages; generated files do not count."""
+
+PARENTS: Final = ("strandline", "lab/strandline_lab")
+"""Each folder in them is a package with a ceiling of its own."""
+
+
+def packages(root: Path) -> Iterator[tuple[str, int]]:
+    """Each package with its lines."""
+    for name in PARENTS:
+        parent = root / name
+        yield name, _lines(parent.glob("*.py"))
+        for folder in sorted(parent.iterdir()):
+            if (folder / "__init__.py").is_file():
+                yield f"{name}/{folder.name}", _lines(folder.rglob("*.py"))
+    yield "tests", _lines((root / "tests").rglob("*.py"))
+
+
+def problems(root: Path, ceilings: Mapping[str, int] = CEILINGS) -> list[str]:
+    """Packages above their ceilings or without one, and ceilings without a package."""
+    found = dict(packages(root))
+    return [
+        *_above(found, ceilings),
+        *(f"{name} is no package: remove its ceiling" for name in ceilings if name not in found),
+    ]
+
+
+def _above(found: Mapping[str, int], ceilings: Mapping[str, int]) -> Iterator[str]:
+    for name, lines in found.items():
+        if (ceiling := ceilings.get(name)) is None:
+            yield f"{name} has {lines:,} lines and no ceiling: add one to checks/ceilings.py"
+        elif lines > ceiling:
+            yield (
+                f"{name} has {lines:,} lines, its ceiling is {ceiling:,}: remove what is not needed, "
+                "or raise the ceiling in checks/ceilings.py in a commit whose body says why"
+            )
+
+
+def _lines(files: Iterator[Path]) -> int:
+    return sum(file.read_bytes().count(b"\n") for file in files if not file.match(GENERATED))
