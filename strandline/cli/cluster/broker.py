@@ -256,7 +256,7 @@ def still_leaving(broker_id: int, moving: Sequence[OngoingReassignment]) -> str 
     others = f" and {len(leaving) - 1} more" if len(leaving) > 1 else ""
     throttle = f", at {slowest} bytes a second" if slowest else ""
     return (
-        f"{first.name}{others} still moves away from broker {broker_id}{throttle}: `topic reassignments` "
+        f"{first.name}{others} still moves away from broker {broker_id}{throttle}: `topic reassign --list` "
         "lists what moves, `topic reassign NAME --partition P --cancel` takes one back"
     )
 

@@ -1,13 +1,11 @@
-"""`strandline topic reassignments` and `throttle`: which replicas move, how far they are, how fast."""
+"""Reassignments under way: which replicas move, how far they are, how fast."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
-from strandline.cli.shell.command import Command, Invocation, pass_invocation, run
+from strandline.cli.shell.command import Invocation, run
 from strandline.errors import NoReassignmentInProgress
 from strandline.ids import TopicPartition
 from strandline.report.text.durations import age
@@ -25,16 +23,8 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-@click.command(cls=Command)
-@click.option("--watch", is_flag=True, help="Show them again every two seconds, until no replica moves.")
-@pass_invocation
-def reassignments(invocation: Invocation, watch: bool) -> None:
-    """List the partitions whose replicas are moving: the bytes that the new replicas have and lack, the rate
-    of the last seconds, and the time that is left at this pace.
-
-    The leaders of the partitions tell these. A replica that does not come closer, because producers write as
-    fast as it is copied, has no time left.
-    """
+def show_moves(invocation: Invocation, *, watch: bool) -> None:
+    """List the partitions whose replicas are moving; with `watch` again and again, until none moves."""
     from strandline import Admin
     from strandline.adapters.system.clock import SystemClock
 
@@ -52,27 +42,13 @@ def reassignments(invocation: Invocation, watch: bool) -> None:
     run(main)
 
 
-@click.command(cls=Command)
-@click.argument("names", nargs=-1)
-@click.option("--partition", type=click.IntRange(min=0), help="Only this partition of the one topic NAME.")
-@click.option("--all", "everything", is_flag=True, help="All partitions that are moving.")
-@click.option(
-    "--to", "bytes_per_s", type=click.IntRange(0, 2**63 - 1), metavar="BYTES", required=True,
-    help="The limit for each partition's new replicas, bytes a second; 0: none but those of the brokers.",
-)  # fmt: skip
-@pass_invocation
-def throttle(
-    invocation: Invocation, names: tuple[str, ...], partition: int | None, everything: bool, bytes_per_s: int
+def throttle_moves(
+    invocation: Invocation, names: Sequence[str], partition: int | None, bytes_per_s: int
 ) -> None:
-    """Change the throttle of reassignments that are under way: of the topics NAMES, or of all.
+    """Change the throttle of reassignments that are under way: of these topics, or of all if none is named.
 
-    Their targets stay, and so do the throttles of later reassignments. Exits with 1 if a topic that is named
-    has no partition that moves.
+    Raises NoReassignmentInProgress for a topic without a partition that moves.
     """
-    if everything == bool(names):
-        raise click.UsageError("give either names of topics or --all")
-    if partition is not None and len(names) != 1:
-        raise click.UsageError("--partition is of one topic: name it, and no other")
     from strandline import Admin
 
     async def main() -> Sequence[TopicPartition]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strandline.cli.cluster import moves, placement, unclean
+from strandline.cli.cluster import elections, placement
 from strandline.cli.cluster.partitions import (
     PARTITION_COLUMNS,
     condition_options,
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from strandline.client.admin.topics import TopicDescription
 
 
-@click.group(cls=Group)
+MOVED = {
+    "elect-preferred": "strandline topic elect --preferred",
+    "reassignments": "strandline topic reassign --list",
+    "throttle": "strandline topic reassign --throttle",
+}
+
+
+@click.group(cls=Group, moved=MOVED)
 def topic() -> None:
     """Create, list, describe, alter and delete topics; move their replicas and leaders."""
 
@@ -198,11 +205,5 @@ def delete(invocation: Invocation, names: tuple[str, ...]) -> None:
             invocation.out.line(f"deleted {name}")
 
 
-for command in (
-    placement.reassign,
-    moves.reassignments,
-    moves.throttle,
-    placement.elect_preferred,
-    unclean.elect,
-):
+for command in (placement.reassign, elections.elect):
     topic.add_command(command)

@@ -23,7 +23,7 @@ from tests.consumer.core.assignors.groups import (
     owners,
     owning_groups,
 )
-from tests.costs import lines_of
+from tests.support.costs import lines_of
 
 QUICK = settings(deadline=None)  # a machine under load is no failure
 

@@ -34,14 +34,14 @@ async def test_a_broker_takes_copies_no_faster_than_its_bound(make_cluster: Clus
     await shell.objects("topic", "reassign", moving, "--partition", "0", "--replicas", str(there))
 
     async def held() -> bool:
-        (move,) = await shell.objects("topic", "reassignments")
+        (move,) = await shell.objects("topic", "reassign", "--list")
         return move["bytes_done"] is not None and move["bytes_done"] > 0
 
     await eventually(held, deadline_s=60, what="the first records are copied")
     for _ in range(3):
         (done,) = await shell.objects("produce", whole, stdin=b"\n".join([b"y"] * 100))
         assert done["acked"] == 100
-    (move,) = await shell.objects("topic", "reassignments")
+    (move,) = await shell.objects("topic", "reassign", "--list")
     assert move["bytes_left"] > move["bytes_done"] > 0
 
 

@@ -78,7 +78,7 @@ async def test_a_broker_is_drained_shown_so_and_taken_back(cluster: LocalCluster
     assert undone["leaderships"] == 0
 
     async def leads_again() -> bool:
-        ended = await shell("topic", "elect-preferred", "moves")
+        ended = await shell("topic", "elect", "--preferred", "moves")
         (topic,) = await shell.objects("topic", "describe", "moves")
         return ended.status == 0 and 2 in [row["leader"] for row in topic["partitions"]]
 

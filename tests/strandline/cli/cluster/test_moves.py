@@ -1,4 +1,4 @@
-"""`topic reassignments` for people and for programs."""
+"""`topic reassign --list` for people and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`topic reassign`, `reassignments`, `elect-preferred` and `alter --partitions`, as their users run them."""
+"""`topic reassign`, `elect --preferred` and `alter --partitions`, as their users run them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_an_ongoing_reassignment_is_listed_and_can_be_cancelled(shell: She
         "replicas": [there],
         "warnings": [],
     }
-    (listed,) = await shell.objects("topic", "reassignments")
+    (listed,) = await shell.objects("topic", "reassign", "--list")
     assert listed["deadline_at"] > 0
     expected = {
         "topic": topic,
@@ -100,7 +100,7 @@ async def test_an_ongoing_reassignment_is_listed_and_can_be_cancelled(shell: She
     assert {key: listed[key] for key in expected} == expected
 
     async def begun() -> dict[str, Any] | None:
-        (now,) = await shell.objects("topic", "reassignments")
+        (now,) = await shell.objects("topic", "reassign", "--list")
         return now if now["bytes_left"] is not None and now["bytes_per_s"] is not None else None
 
     copied = await eventually(begun, deadline_s=30, what="the new replica has reported")
@@ -109,14 +109,14 @@ async def test_an_ongoing_reassignment_is_listed_and_can_be_cancelled(shell: She
     assert total >= 300 * len(value) > copied["bytes_done"]
     (copy,) = copied["copies"]
     assert (copy["broker"], copy["in_sync"], copy["bytes_left"]) == (there, False, copied["bytes_left"])
-    watching = await start("topic", "reassignments", "--watch", **shell.environment)
+    watching = await start("topic", "reassign", "--list", "--watch", **shell.environment)
     assert watching.stdout is not None
     async for line in watching.stdout:
         if b"time left" in line:
             break
     answer = await reassign(shell, topic, "--cancel", "--wait")
     assert (answer["cancelled"], answer["complete"], answer["replicas"]) == (True, True, [here])
-    assert await shell.objects("topic", "reassignments") == []
+    assert await shell.objects("topic", "reassign", "--list") == []
     _ = await watching.communicate()
     assert watching.returncode == 0, "it ends with the last reassignment"
     again = await shell("topic", "reassign", topic, "--partition", "0", "--cancel")
@@ -133,11 +133,11 @@ async def test_the_throttle_of_moves_under_way_is_changed_for_one_and_for_all(sh
         now = await partition_of(shell, topic)
         targets[topic] = now["replicas"][0] % 4 + 1
         await reassign(shell, topic, "--replicas", str(targets[topic]), "--throttle", "1")
-    (changed,) = await shell.objects("topic", "throttle", topics[0], "--partition", "0", "--to", "2")
+    (changed,) = await shell.objects("topic", "reassign", topics[0], "--partition", "0", "--throttle", "2")
     assert changed == {"topic": topics[0], "partition": 0, "throttle": 2}
-    listed = {each["topic"]: each["throttle"] for each in await shell.objects("topic", "reassignments")}
+    listed = {each["topic"]: each["throttle"] for each in await shell.objects("topic", "reassign", "--list")}
     assert listed == {topics[0]: 2, topics[1]: 1}
-    rows = await shell.objects("topic", "throttle", "--all", "--to", "0")
+    rows = await shell.objects("topic", "reassign", "--all", "--throttle", "0")
     assert sorted(each["topic"] for each in rows) == topics
 
     await eventually(lambda: nothing_moves(shell), deadline_s=30, what="both moves have ended")
@@ -147,19 +147,19 @@ async def test_the_throttle_of_moves_under_way_is_changed_for_one_and_for_all(sh
         return now == [[targets[topic]] for topic in topics]
 
     await eventually(shown, deadline_s=30, what="the brokers show the new replicas")
-    nothing = await shell("topic", "throttle", topics[0], "--to", "5")
+    nothing = await shell("topic", "reassign", topics[0], "--throttle", "5")
     assert (nothing.status, "no partition of slow-0 is moving" in nothing.err) == (1, True)
-    unknown = await shell("topic", "throttle", "nope", "--to", "5")
+    unknown = await shell("topic", "reassign", "nope", "--throttle", "5")
     assert (unknown.status, "topic 'nope' does not exist" in unknown.err) == (1, True)
-    for quiet in (["throttle", "--all", "--to", "5"], ["reassignments"], ["reassignments", "--watch"]):
-        ended = await shell("topic", *quiet)
+    for quiet in (["--all", "--throttle", "5"], ["--list"], ["--list", "--watch"]):
+        ended = await shell("topic", "reassign", *quiet)
         assert (ended.status, ended.out) == (0, b"no replica is moving\n")
     for wrong in (
-        ["--to", "5"],
-        [topics[0], "--all", "--to", "5"],
-        ["--all", "--partition", "0", "--to", "5"],
+        ["--throttle", "5"],
+        [topics[0], "--all", "--throttle", "5"],
+        ["--all", "--partition", "0", "--throttle", "5"],
     ):
-        assert (await shell("topic", "throttle", *wrong)).status == 2
+        assert (await shell("topic", "reassign", *wrong)).status == 2
 
 
 async def test_a_move_that_is_overdue_ends_the_wait_with_the_reason_and_goes_on_unless_told_otherwise(
@@ -186,7 +186,7 @@ async def test_a_move_that_is_overdue_ends_the_wait_with_the_reason_and_goes_on_
     late = await shell(*where, "--replicas", str(there))
     assert late.status == 1
     assert f"overdue: {topic}-0: waiting for broker {there} to have all records" in late.err
-    (listed,) = await shell.objects("topic", "reassignments")
+    (listed,) = await shell.objects("topic", "reassign", "--list")
     assert (listed["overdue"], listed["reverting"]) == (True, False)
     back = await shell(*where, "--replicas", str(there), "--cancel-at-deadline")
     assert back.status == 1
@@ -262,13 +262,13 @@ async def test_the_controllers_requests_are_recorded_even_for_a_broker_that_is_d
 
 async def are_led_by_the_first(shell: Shell, topic: str, partitions: int) -> bool:
     """On a busy machine another replica may have been elected first: the preferred one is asked for then."""
-    await shell("topic", "elect-preferred", topic)
+    await shell("topic", "elect", "--preferred", topic)
     (described,) = await shell.objects("topic", "describe", topic)
     return [p["leader"] == p["replicas"][0] for p in described["partitions"]] == [True] * partitions
 
 
 async def nothing_moves(shell: Shell) -> bool:
-    return await shell.objects("topic", "reassignments") == []
+    return await shell.objects("topic", "reassign", "--list") == []
 
 
 async def test_partitions_are_added_and_never_taken_away(shell: Shell) -> None:
@@ -301,7 +301,7 @@ async def test_preferred_leaders_lead_again_when_that_is_asked(shell: Shell, clu
 
     await eventually(back_in_sync, deadline_s=30, what="all replicas are in sync again")
     assert (await partition_of(shell, topic))["leader"] != broker
-    (answer,) = await shell.objects("topic", "elect-preferred", topic)
+    (answer,) = await shell.objects("topic", "elect", "--preferred", topic)
     assert answer == {"topic": topic, "partition": 0, "elected": True, "error": None}
 
     async def leads() -> bool:
@@ -309,8 +309,8 @@ async def test_preferred_leaders_lead_again_when_that_is_asked(shell: Shell, clu
         return all(p["leader"] == p["replicas"][0] for p in described["partitions"])
 
     await eventually(leads, what="every preferred leader leads")
-    assert await shell.objects("topic", "elect-preferred", topic, "--partition", "0") == []
-    everywhere = await shell("topic", "elect-preferred")
+    assert await shell.objects("topic", "elect", "--preferred", topic, "--partition", "0") == []
+    everywhere = await shell("topic", "elect", "--preferred", "--all")
     assert everywhere.status == 0
 
 
@@ -330,8 +330,21 @@ async def test_preferred_leaders_lead_again_when_that_is_asked(shell: Shell, clu
         ),
         (["reassign", "nowhere", "--partition", "0", "--replicas", "1"], 1, "nowhere"),
         (["reassign", "nowhere", "--partition", "0", "--replicas", "-1"], 1, "-1"),
-        (["elect-preferred", "--partition", "0"], 2, "--partition"),
-        (["elect-preferred", "nowhere"], 1, "nowhere"),
+        (["reassign", "t", "--replicas", "1"], 2, "--partition"),
+        (["reassign", "t", "u", "--partition", "0", "--replicas", "1"], 2, "one partition"),
+        (["reassign", "t", "--list"], 2, "name no topic"),
+        (["reassign", "--list", "--throttle", "5"], 2, "give one of"),
+        (["reassign", "--list", "--wait"], 2, "--wait"),
+        (["reassign", "t", "--throttle", "5", "--watch"], 2, "--watch"),
+        (["reassign", "t", "--partition", "0", "--cancel", "--all"], 2, "--all"),
+        (["elect", "t"], 2, "--preferred or --unclean"),
+        (["elect", "--preferred"], 2, "--all"),
+        (["elect", "--preferred", "--all", "--partition", "0"], 2, "--partition"),
+        (["elect", "--preferred", "t", "--yes"], 2, "--yes"),
+        (["elect", "--preferred", "nowhere"], 1, "nowhere"),
+        (["elect-preferred", "t"], 2, "use 'strandline topic elect --preferred'"),
+        (["reassignments"], 2, "use 'strandline topic reassign --list'"),
+        (["throttle", "--all", "--to", "5"], 2, "use 'strandline topic reassign --throttle'"),
         (["alter", "nowhere", "--partitions", "2"], 1, "nowhere"),
         (["alter", "t"], 2, "--partitions"),
     ],

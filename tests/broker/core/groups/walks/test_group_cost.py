@@ -7,7 +7,7 @@ from functools import partial
 
 from strandline.vocabulary.groups import Joined
 from tests.broker.core.groups.support.stage import LIMITS, Stage
-from tests.costs import calls_of
+from tests.support.costs import calls_of
 
 MEMBERS = 1_000
 

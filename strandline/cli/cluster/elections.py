@@ -1,4 +1,4 @@
-"""`strandline topic elect --unclean`: elects leaders for partitions without one, with a loss of records."""
+"""`strandline topic elect`: lets preferred leaders lead, or elects with a loss of records."""
 
 from __future__ import annotations
 
@@ -13,36 +13,79 @@ from strandline.ids import TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from strandline import Admin
-    from strandline.vocabulary.admin import UncleanElection
+    from strandline.vocabulary.admin import PartitionResult, UncleanElection
 
 
 @click.command(cls=Command)
 @click.argument("names", nargs=-1)
-@click.option("--unclean", is_flag=True, required=True, help="Accept that acknowledged records may be lost.")
+@click.option("--preferred", is_flag=True, help="Let the first of each partition's replicas lead it.")
+@click.option(
+    "--unclean", is_flag=True,
+    help="Elect for partitions without a leader, and accept that acknowledged records may be lost.",
+)  # fmt: skip
 @click.option("--partition", type=click.IntRange(min=0), help="Only this partition of the one topic NAME.")
-@click.option("--all", "everything", is_flag=True, help="All partitions without a leader, internal ones too.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--all", "everything", is_flag=True, help="All partitions, those of internal topics too.")
+@click.option("--yes", is_flag=True, help="With --unclean: do not ask.")
 @pass_invocation
 def elect(
     invocation: Invocation,
     names: tuple[str, ...],
+    preferred: bool,
     unclean: bool,
     partition: int | None,
     everything: bool,
     yes: bool,
 ) -> None:
-    """Elect the longest live log as leader where the topics NAMES, or all topics, have partitions without
-    one.
+    """Elect leaders for the partitions of the topics NAMES, or of all topics.
 
-    First shows for each partition the broker that would lead, and what is known about the records that would
-    be lost. Then asks for confirmation. Exits with 1 if one of the partitions has no leader afterwards.
+    --preferred: the preferred leader of each partition, the first of its replicas, leads it again. No record
+    is lost. Shows the partitions that other brokers led, and exits with 1 if one of them could not change.
+
+    --unclean: where partitions have no leader, the longest live log leads. First shows for each partition the
+    broker that would lead, and what is known about the records that would be lost. Then asks for
+    confirmation. Exits with 1 if one of the partitions has no leader afterwards.
     """
+    if preferred == unclean:
+        raise click.UsageError("give either --preferred or --unclean, which may lose records")
     if everything == bool(names):
         raise click.UsageError("name topics, internal ones too, or give --all")
     if partition is not None and len(names) != 1:
         raise click.UsageError("--partition is of one topic: name it, and no other")
+    if preferred:
+        if yes:
+            raise click.UsageError("--yes is for --unclean: --preferred asks nothing")
+        return _preferred(invocation, names, partition)
     if invocation.out.json and not yes:
         raise click.UsageError("-o json cannot ask for confirmation: give --yes")
+    return _unclean(invocation, names, partition, yes=yes)
+
+
+def _preferred(invocation: Invocation, names: Sequence[str], partition: int | None) -> None:
+    """Of all topics if none is named."""
+    from strandline import Admin
+
+    async def main() -> Sequence[PartitionResult]:
+        async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
+            return await admin.elect_preferred(await _partitions(admin, names, partition) if names else None)
+
+    results = [result for result in run(main) if not isinstance(result.error, ElectionNotNeeded)]
+    for result in results:
+        if invocation.out.json:
+            topic, number = result.name
+            error = None if result.error is None else result.error.message
+            invocation.out.emit({"topic": topic, "partition": number, "elected": not error, "error": error})
+        elif result.error is None:
+            invocation.out.line(f"{result.name}: its preferred leader leads")
+        else:
+            invocation.out.line(result.error.message)
+    if not results and not invocation.out.json:
+        invocation.out.line("preferred leaders lead already")
+    if any(result.error is not None for result in results):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _unclean(invocation: Invocation, names: Sequence[str], partition: int | None, *, yes: bool) -> None:
+    """Of all topics if none is named."""
     from strandline import Admin
 
     async def ask(
@@ -50,7 +93,7 @@ def elect(
     ) -> Sequence[UncleanElection]:
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
             wanted: Iterable[TopicPartition] | None = confirmed
-            if confirmed is None and not everything:
+            if confirmed is None and names:
                 wanted = await _partitions(admin, names, partition)
             results = await admin.elect_unclean(wanted, validate_only=validate_only)
         # Most partitions of a topic have a leader: only partitions named by number report that.
