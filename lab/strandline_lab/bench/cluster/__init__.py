@@ -1,1 +1,1 @@
-"""Measurements of the cluster: failover, handover, many partitions."""
+"""Measurements of the cluster: handover, many partitions, certificates, its start."""

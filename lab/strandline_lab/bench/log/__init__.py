@@ -1,1 +1,1 @@
-"""Measurements of the log: producing, fetching, storage, peers."""
+"""Measurements of the log: a follower that catches up, and what a batch costs each process."""

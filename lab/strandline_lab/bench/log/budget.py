@@ -1,5 +1,5 @@
 """What a batch costs each process on its way from a producer to its acknowledgement, and a follower that
-catches up: processor time, wake-ups and system calls, beside a bare transport of messages of that size."""
+catches up: processor time, wake-ups and system calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Final
 
 from strandline import Admin, LocalCluster, Producer
 from strandline.cli.load.completeness import isr_whole
-from strandline_lab.bench.log.budget_client import WORKS
+from strandline_lab.bench.log import budget_client
 from strandline_lab.bench.log.catch_up import fill, grown_to, log_bytes
 from strandline_lab.bench.log.process_costs import Costs, SystemCalls, costs_of
 from strandline_lab.bench.report import RUNS, heading, table
@@ -51,8 +51,6 @@ async def measure(runs: int = RUNS) -> None:
         for work, title in TITLES.items():
             heading(f"Budget: {title}", "budget")
             await _produce(cluster, admin, work, runs)
-            for kind in ("grpc", "tcp") if WORKS[work].in_flight else ():
-                await _bare(kind, work, runs)
         heading("Budget: a follower catches up: 1 MB", "budget")
         await _catch_up(cluster, admin, runs)
 
@@ -64,8 +62,8 @@ async def _produce(cluster: LocalCluster, admin: Admin, work: str, runs: int) ->
     topic = f"budget-{work}"
     await admin.create_topic(topic, partitions=1, replication_factor=REPLICAS)
     brokers = await _brokers(cluster, admin, topic)
-    client = ("budget_client", cluster.bootstrap, topic, work)
-    await _show_rounds("client", client, brokers, COUNTS[work], UNIT.get(work, 1), runs)
+    client = (cluster.bootstrap, topic, work)
+    await _show_rounds(client, brokers, COUNTS[work], UNIT.get(work, 1), runs)
     await admin.delete_topics([topic])
 
 
@@ -77,27 +75,18 @@ async def _brokers(cluster: LocalCluster, admin: Admin, topic: str) -> dict[str,
     return {name: cluster.pid(broker) for name, broker in names.items()}
 
 
-async def _bare(kind: str, work: str, runs: int) -> None:
-    """The same messages over a transport alone, each answered with 16 bytes."""
-    size, in_flight = WORKS[work].size, WORKS[work].in_flight
-    async with _child("bare", "serve", kind) as (server, port):
-        client = ("bare", "call", kind, port, str(size), str(in_flight))
-        receiver = {f"bare {kind}, receiver": server.pid}
-        await _show_rounds(f"bare {kind}, sender", client, receiver, COUNTS[work], 1, runs)
-
-
 async def _show_rounds(
-    name: str, client: Sequence[str], others: Mapping[str, int], count: int, unit: int, runs: int
+    client: Sequence[str], brokers: Mapping[str, int], count: int, unit: int, runs: int
 ) -> None:
     """Prints the costs of `count` elements, `unit` of them in a row, that a client sends; the last argument
     of the client is the count."""
-    async with _child(*client, str(count)) as (process, _):
-        pids = {name: process.pid, **others}
+    async with _started(*client, str(count)) as process:
+        pids = {"client": process.pid, **brokers}
         rounds = [await _round(process, pids) for _ in range(runs)]
     calls: Mapping[str, Mapping[str, int]] = {}
     if SystemCalls.available():
-        async with _child(*client, str(count // TRACED_PART)) as (process, _):
-            tracing = SystemCalls({name: process.pid, **others})
+        async with _started(*client, str(count // TRACED_PART)) as process:
+            tracing = SystemCalls({"client": process.pid, **brokers})
             await tracing.begin()
             await _work(process)
             calls = await tracing.end()
@@ -105,30 +94,30 @@ async def _show_rounds(
 
 
 @asynccontextmanager
-async def _child(module: str, *arguments: str) -> AsyncIterator[tuple[Process, str]]:
-    """A process of this package that has printed its first line, and the line. It is killed at the end."""
+async def _started(*arguments: str) -> AsyncIterator[Process]:
+    """A client that has printed its first line: it is warm. It is killed at the end."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", f"bench.log.{module}", *arguments, stdin=PIPE, stdout=PIPE
+        sys.executable, "-m", budget_client.__name__, *arguments, stdin=PIPE, stdout=PIPE
     )
     try:
-        yield process, await _line(process)
+        await _printed(process)
+        yield process
     finally:
         process.kill()
         await process.wait()
 
 
-async def _line(process: Process) -> str:
-    """Raises RuntimeError if it ends instead."""
+async def _printed(process: Process) -> None:
+    """Reads a line. Raises RuntimeError if the process ends instead."""
     assert process.stdout is not None
-    if not (line := await process.stdout.readline()):
-        raise RuntimeError(f"a process of the measurement ended with {await process.wait()}")
-    return line.decode().strip()
+    if not await process.stdout.readline():
+        raise RuntimeError(f"a client of the measurement ended with {await process.wait()}")
 
 
 async def _work(process: Process) -> None:
     assert process.stdin is not None
     process.stdin.write(b"\n")
-    await _line(process)
+    await _printed(process)
 
 
 async def _round(process: Process, pids: Mapping[str, int]) -> Round:

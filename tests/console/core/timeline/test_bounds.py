@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
-from strandline_lab.bench.console.synthetic import state_changes
 
 from strandline.console.core.timeline.drawing import draw
 from strandline.console.core.timeline.gaps import Gaps
@@ -16,6 +15,7 @@ from strandline.console.core.window import Window
 from strandline.ids import TopicId
 from strandline.vocabulary.metadata import PartitionMetadata, TopicMetadata
 from tests.console.core.timeline.events import AT
+from tests.console.core.timeline.synthetic import state_changes
 
 TOPICS, PARTITIONS = 1_000, 3
 EVENTS = 20_000

@@ -1,5 +1,5 @@
-"""Measures a plaintext cluster and one with certificates in turns: throughput, latency, connections, kills.
-Also what a decision of an authorizer and a login cost."""
+"""Measures a plaintext cluster and one with certificates in turns: throughput, latency, connections,
+kills."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from strandline.config.client import ClientSettings
 from strandline.vocabulary.log import MetadataQuery
 from strandline_lab.bench.report import RUNS, heading, median_of, table
 from strandline_lab.bench.runs import Answers, Question, perf
-from strandline_lab.bench.security.decisions import measure_decisions, measure_logins
 
 SHARE_MIN: Final = 0.6
 """Goal: the throughput with certificates, as a share of that in plaintext."""
@@ -64,7 +63,7 @@ FIGURES: Final = (
 
 
 async def measure(runs: int = RUNS) -> None:
-    """Prints the tables."""
+    """Prints the table."""
     heading("Plaintext and mutual TLS in turns, 3 replicas, acks=all", "security")
     found: dict[str, dict[bool, list[float]]] = {}
     async with (
@@ -89,11 +88,6 @@ async def measure(runs: int = RUNS) -> None:
             _row(name, both, goals[name].unit if name in goals else "ms", goals.get(name))
             for name, both in {**found, **failover}.items()
         ],
-    )
-    heading("A decision and a login, µs", "security")
-    table(
-        ["", "µs"],
-        [[name, f"{took:.3g}"] for name, took in {**measure_decisions(), **measure_logins()}.items()],
     )
 
 
