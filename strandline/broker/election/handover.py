@@ -82,12 +82,17 @@ class Handover:
     async def _resign(self, leadership: Leadership) -> None:
         if leadership.ended():
             return
-        replica = leadership.replica
         next_leader = await self._resignations.hand_in(
-            Resignation(replica, leadership.epoch, "shutting down", place=Place.LEFT_IF_ENOUGH)
+            Resignation(
+                leadership.replica,
+                leadership.epoch,
+                "shutting down",
+                place=Place.LEFT_IF_ENOUGH,
+                leadership=leadership,
+            )
         )
         if not leadership.ended():
-            self._manager.retire(replica, NO_BROKER if next_leader is None else next_leader)
+            leadership.retire(NO_BROKER if next_leader is None else next_leader)
 
     @staticmethod
     async def _drained(leadership: Leadership, seconds: float) -> bool:
@@ -138,7 +143,7 @@ class Handover:
         if leadership.ended():
             return False
         next_leader = await self._resignations.hand_in(
-            Resignation(replica, leadership.epoch, reason, to=broker, by=by)
+            Resignation(replica, leadership.epoch, reason, to=broker, by=by, leadership=leadership)
         )
         if next_leader is None:
             self._lead_on(leadership, f"broker {broker} could not take over")
@@ -152,7 +157,7 @@ class Handover:
         )
         if not leadership.ended():
             replica.yielded_epoch = leadership.epoch
-            self._manager.retire(replica, next_leader)
+            leadership.retire(next_leader)
         await self._taken_over(leadership, TAKE_OVER_S_MAX)
         return True
 

@@ -24,7 +24,8 @@ from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.election.election import successor
 from strandline.broker.core.state_changes.events import resigned
 from strandline.broker.replicas.leader_znodes import fence_operations, notice_operation
-from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.config.limits import ZNODE_BYTES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
@@ -62,7 +63,7 @@ class Place(Enum):
 class Resignation:
     """A leadership that should end, and the outcome."""
 
-    replica: Replica
+    replica: LocalReplica
     epoch: LeaderEpoch
     reason: str
     to: BrokerId | None = None
@@ -71,6 +72,8 @@ class Resignation:
     place: Place = Place.KEPT
     by: AskedBy | None = None
     """The caller that asked for it; None: no caller did."""
+    leadership: Leadership | None = None
+    """The leadership, if this broker still exercises it."""
     outcome: asyncio.Future[BrokerId | None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -251,7 +254,7 @@ class Resignations:
         next start (CORRECTNESS E18)."""
         replica = resignation.replica
         others = tuple(member for member in state.isr if member.broker != self._me)
-        if resignation.place is Place.KEPT or not any(_has_log(replica, member) for member in others):
+        if resignation.place is Place.KEPT or not any(_has_log(resignation, member) for member in others):
             return state.isr
         enough = 1
         if resignation.place is Place.LEFT_IF_ENOUGH:
@@ -260,7 +263,7 @@ class Resignations:
 
     async def _commit(self, part: Sequence[_Prepared], peers: _Peers) -> None:
         """Writes one `multi` for all of these."""
-        named: dict[tuple[BrokerId, str], list[tuple[Replica, LeaderEpoch]]] = defaultdict(list)
+        named: dict[tuple[BrokerId, str], list[tuple[LocalReplica, LeaderEpoch]]] = defaultdict(list)
         for each in part:
             if each.next_leader is not None:
                 resignation = each.resignation
@@ -285,11 +288,13 @@ class Resignations:
             each.resignation.settle(NO_BROKER if each.next_leader is None else each.next_leader)
 
 
-def _has_log(replica: Replica, member: IsrMember) -> bool:
+def _has_log(resignation: Resignation, member: IsrMember) -> bool:
     """True if this member of the ISR is known to have had a log since it became one. A new topic's members
     may be without: they have it once they report a position, and all have it once a record is committed."""
-    reported = replica.leadership is not None and replica.leadership.core.follower_end(member.broker) >= 0
-    return reported or replica.high_watermark > 0
+    leadership = resignation.leadership
+    if leadership is None or leadership.ended() or leadership.core.follower_end(member.broker) < 0:
+        return resignation.replica.high_watermark > 0
+    return True
 
 
 def _cut(prepared: list[_Prepared]) -> tuple[list[_Prepared], list[_Prepared]]:

@@ -129,7 +129,7 @@ class Coordinators:
             publish=self._publish,
             hint=partial(self._manager.hint, replica),
             holds_lease=self._holds_lease,
-            on_storage_failed=partial(self._manager.step_down, replica, None),
+            on_storage_failed=partial(leadership.step_down, None),
             expiry_ms=self._manager.retention.now_ms,
         )
         self._end(partition.number)

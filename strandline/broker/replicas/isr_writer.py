@@ -11,7 +11,7 @@ from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.core.replication.effects import WriteIsr
 from strandline.broker.core.state_changes.events import isr_changed
 from strandline.broker.facts.isr_record import read_isr
-from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.ports import (
     BadVersion,
     Check,
@@ -28,7 +28,7 @@ from strandline.vocabulary.metadata import IsrMember, PartitionState
 class IsrWriter:
     """The ISR writes of one leadership. Its commit task awaits `write`, one at a time."""
 
-    def __init__(self, replica: Replica, session: Coordination, clock: Clock) -> None:
+    def __init__(self, replica: LocalReplica, session: Coordination, clock: Clock) -> None:
         self._replica = replica
         self._session = session
         self._clock = clock

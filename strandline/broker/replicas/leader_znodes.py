@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes
-from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.ids import BrokerId, LeaderEpoch
 from strandline.ports import Create, Delete, Operation, SetData
 from strandline.vocabulary.metadata import PartitionState
 
 
 def fence_operations(
-    replica: Replica, after: PartitionState, version: int, *, leader_node_stands: bool = True
+    replica: LocalReplica, after: PartitionState, version: int, *, leader_node_stands: bool = True
 ) -> list[Operation]:
     """Writes `after`, which has no leader, over this version of `isr`, and removes the leader's own znode."""
     name = replica.name
@@ -27,7 +27,7 @@ def fence_operations(
 
 
 def notice_operation(
-    next_leader: BrokerId, ended: Iterable[tuple[Replica, LeaderEpoch]], reason: str
+    next_leader: BrokerId, ended: Iterable[tuple[LocalReplica, LeaderEpoch]], reason: str
 ) -> Operation:
     """Notifies `next_leader` that these partitions have no leader since their epochs ended."""
     notices = [
@@ -39,7 +39,7 @@ def notice_operation(
 
 
 def resign_operations(
-    replica: Replica, after: PartitionState, version: int, next_leader: BrokerId | None, reason: str
+    replica: LocalReplica, after: PartitionState, version: int, next_leader: BrokerId | None, reason: str
 ) -> list[Operation]:
     """All operations of a leader that resigns."""
     operations = fence_operations(replica, after, version)

@@ -35,8 +35,8 @@ from strandline.broker.membership.confirmation import (
     leader_of_record,
 )
 from strandline.broker.replicas.isr_writer import IsrWriter
+from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.broker.replicas.reassignment import Reassigning
-from strandline.broker.replicas.replica import Replica
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     NotEnoughReplicas,
@@ -68,7 +68,7 @@ class Leadership:
 
     def __init__(
         self,
-        replica: Replica,
+        replica: LocalReplica,
         state: PartitionState,
         version: int,
         *,
@@ -79,8 +79,8 @@ class Leadership:
         suspects: Set[BrokerEpoch] = frozenset(),
         silent: Set[BrokerEpoch] = frozenset(),
         recorder: EventRecorder,
-        on_step_down: Callable[[Replica, PartitionState | None], None],
-        on_handed_over: Callable[[Replica, BrokerId], None],
+        on_step_down: Callable[[PartitionState | None], None],
+        on_handed_over: Callable[[BrokerId], None],
     ) -> None:
         self.replica = replica
         self.epoch = state.leader_epoch
@@ -98,8 +98,10 @@ class Leadership:
         self._session = session
         self._clock, self._threads = host.clock, host.threads
         self._recorder = recorder
-        self._on_step_down = on_step_down
-        self._on_handed_over = on_handed_over
+        self.step_down = on_step_down
+        """Stops leading: another epoch leads, or this broker cannot continue (None)."""
+        self.retire = on_handed_over
+        """Stops leading after a resignation, and follows the successor; NO_BROKER: none was named."""
         self._isr_write: WriteIsr | None = None
         self._move: CloseReplicas | CompleteReassignment | None = None
         self._isr_writer = IsrWriter(replica, session, host.clock)
@@ -206,7 +208,7 @@ class Leadership:
                 any_first_sequence=any_first_sequence,
             )
         except StorageFailed:
-            self._on_step_down(self.replica, None)
+            self.step_down(None)
             raise
         produced = Produced(appended.base_offset, log.log_start_offset, not appended.duplicate)
         if trace is not None and produced.appended:
@@ -376,7 +378,7 @@ class Leadership:
             self._wake.set()
             return
         except StorageFailed:
-            self._on_step_down(self.replica, None)
+            self.step_down(None)
             return
         if not self.ended():
             if end > self.core.log_end_offset:  # later records that need no sync count already
@@ -391,7 +393,7 @@ class Leadership:
         if self.ended():
             return
         if state is None or self.core.isr_read(state, version) is not None:
-            self._on_step_down(self.replica, state)
+            self.step_down(state)
             return
         self.replica.trail.written(state.trail, self._recorder)
         if state.isr == write.state.isr:
@@ -421,9 +423,9 @@ class Leadership:
                     return
                 if state is None or self.core.isr_read(state, version) is not None:
                     if state is not None and state == move.state:
-                        self._on_handed_over(self.replica, move.successor)
+                        self.retire(move.successor)
                     else:
-                        self._on_step_down(self.replica, state)
+                        self.step_down(state)
                     return
                 self.replica.announce()
         if not self.ended():

@@ -20,15 +20,16 @@ from strandline.broker.membership.peers import Peers
 from strandline.broker.membership.pulse import Pulse
 from strandline.broker.replicas.counts import Counts
 from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.broker.replicas.log_lives import judge_found, judge_made, open_log
 from strandline.broker.replicas.record_trace import RecordTraces
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.replicas.retention_clock import RetentionClock
 from strandline.broker.replicas.session_port import LeadershipWatcher, Session
 from strandline.broker.replicas.table import ReplicaTable
 from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX, Description, folder_name
+from strandline.broker.storage.state_files.retention_clock import RetentionClock
 from strandline.broker.storage.state_files.watermarks import Watermark, Watermarks, entry_name
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
@@ -107,7 +108,7 @@ class ReplicaManager:
         """As `ReplicaTable.known`."""
         return self._table.known(key, topic)
 
-    def hint(self, replica: Replica) -> LeaderHint | None:
+    def hint(self, replica: LocalReplica) -> LeaderHint | None:
         """The leader that this broker knows, if it is another broker and alive."""
         registration = self.live.get(replica.leader)
         if registration is None or replica.leader == self.me:
@@ -307,8 +308,8 @@ class ReplicaManager:
             suspects=self.peers.suspects.lives,
             silent=self.peers.silent,
             recorder=session.recorder,
-            on_step_down=self.step_down,
-            on_handed_over=self.retire,
+            on_step_down=partial(self.step_down, replica),
+            on_handed_over=partial(self.retire, replica),
         )
         replica.become(ReplicaState.LEADER)
         replica.leadership = leadership

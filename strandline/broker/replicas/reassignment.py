@@ -24,7 +24,7 @@ from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.facts.assignments import Assignments
 from strandline.broker.facts.isr_record import LOOK_AGAIN_S, read_isr
 from strandline.broker.replicas.leader_znodes import resign_operations
-from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.host import Host
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import (
@@ -54,7 +54,9 @@ Requests = dict[BrokerId, StateChange]
 class Reassigning:
     """The reassignment of one leadership. Its commit task awaits these methods one at a time."""
 
-    def __init__(self, replica: Replica, session: Coordination, recorder: EventRecorder, host: Host) -> None:
+    def __init__(
+        self, replica: LocalReplica, session: Coordination, recorder: EventRecorder, host: Host
+    ) -> None:
         self._replica = replica
         self._session = session
         self._recorder = recorder

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.broker.replicas.leadership import Leadership
-from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import StorageBusy, StorageFailed
 from strandline.ids import BrokerId, PartitionKey
@@ -65,19 +65,19 @@ class CopyThrottle:
         """True if this follower is not in sync."""
         return follower not in leadership.core.isr.maximal()
 
-    def is_bounded(self, replica: Replica, follower: BrokerId) -> bool:
+    def is_bounded(self, replica: LocalReplica, follower: BrokerId) -> bool:
         """True if records need a grant: there is a bound for this follower's copy."""
         asked = _asked_bytes_per_s(replica, follower)
         return self._refill is not None if asked is None else (self._all is not None or asked > 0)
 
-    def is_far(self, replica: Replica, offset: int) -> bool:
+    def is_far(self, replica: LocalReplica, offset: int) -> bool:
         """True if this offset is far from the end of the log: nearer ones are never held back."""
         try:
             return replica.log.bytes_from(offset) > self._near_bytes
         except (StorageFailed, StorageBusy):
             return False  # the read that follows reports the error to the follower
 
-    def grant(self, replica: Replica, follower: BrokerId, size_max: int) -> Grant:
+    def grant(self, replica: LocalReplica, follower: BrokerId, size_max: int) -> Grant:
         """Grants at most this many bytes of the partition."""
         now = self._clock.monotonic()
         asked = _asked_bytes_per_s(replica, follower)
@@ -88,7 +88,7 @@ class CopyThrottle:
         return Grant(size, now + wait_s, buckets, asked)
 
     @staticmethod
-    def stands(grant: Grant, replica: Replica, follower: BrokerId) -> bool:
+    def stands(grant: Grant, replica: LocalReplica, follower: BrokerId) -> bool:
         """False once the bound has changed: a flow must not wait by the old one."""
         return _asked_bytes_per_s(replica, follower) == grant.asked_bytes_per_s
 
@@ -108,7 +108,7 @@ class CopyThrottle:
         return (own,) if whole is None else (own, whole)
 
 
-def _asked_bytes_per_s(replica: Replica, follower: BrokerId) -> int | None:
+def _asked_bytes_per_s(replica: LocalReplica, follower: BrokerId) -> int | None:
     """The bound of the reassignment that adds this follower, 0 if it has none; None: no reassignment does."""
     wanted = replica.reassignment
     return None if wanted is None or follower in wanted.original else wanted.throttle_bytes_per_s

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from strandline.broker.core.state_changes.events import truncated
 from strandline.broker.events.replica_events import EventRecorder
-from strandline.broker.replicas.replica import Cut, Replica
+from strandline.broker.replicas.local_replica import Cut
+from strandline.broker.replicas.replica import Replica
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerId, Offset
 from strandline.ports import Clock

@@ -16,6 +16,7 @@ from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.election.balancing import Balancing
 from strandline.broker.election.handover import Handover
 from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.replica import Replica
 from strandline.ids import (
     BrokerId,
     PartitionId,
@@ -65,6 +66,12 @@ class HandoverBench:
         assert replica.leadership is not None
         self.fetched(replica.leadership, *fetching)
         return replica.leadership
+
+    def replica(self, leadership: Leadership) -> Replica:
+        """The replica that is led."""
+        found = self.seat.manager.get(leadership.replica.key)
+        assert found is not None
+        return found
 
     def fetched(self, leadership: Leadership, *followers: BrokerId) -> None:
         """They have all there is."""

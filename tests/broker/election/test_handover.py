@@ -17,7 +17,7 @@ from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.election.handover import DRAIN_S_MAX
 from strandline.broker.election.resignations import RESIGNATIONS_PER_MULTI_MAX
 from strandline.broker.replicas.leadership import Leadership
-from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import (
@@ -227,7 +227,7 @@ async def test_a_broker_that_handed_over_is_the_last_to_take_leadership_back(ben
     """The first of AR is asked to give way to another: without this it would be back at once, for it comes
     first in the order of succession."""
     seat = bench.seat
-    replica = bench.lead(1).replica
+    replica = bench.replica(bench.lead(1))
     order = (ME, FIRST, THIRD)
     seat.tree.apply(SetData(znodes.replicas(NAME.topic, 1), znodes.dump_replicas(order)), owner=0)
     first_of_all = PartitionAssignment(order, version=1)
@@ -279,7 +279,7 @@ async def test_a_session_that_ends_ends_every_handover_with_it(bench: HandoverBe
 # --- requested handovers ------------------------------------------------------------------------------
 
 
-def of(replica: Replica, *, give_to: int = NO_BROKER, epoch: int = 5) -> ElectionNotice:
+def of(replica: LocalReplica, *, give_to: int = NO_BROKER, epoch: int = 5) -> ElectionNotice:
     return ElectionNotice(
         NAME.topic, replica.key, LeaderEpoch(epoch), BrokerId(give_to), "asked for" if give_to >= 0 else ""
     )
@@ -289,7 +289,7 @@ async def test_a_notice_has_leadership_given_and_delays_no_other(bench: Handover
     """One partition does not drain; another is given away, and a third taken over, all from one znode."""
     seat, session = bench.seat, bench.seat.coordination
     stuck, free = bench.lead(1), bench.lead(2)
-    vacant: list[Replica] = []
+    vacant: list[LocalReplica] = []
     receiver = NoticeReceiver(seat.context, lambda r, _: vacant.append(r), bench.balancing.asked)
     bench.produce(stuck)
     asked = [of(stuck.replica, give_to=1), of(free.replica, give_to=3), of(seat.replica)]
@@ -357,7 +357,7 @@ async def test_preferred_replicas_get_the_leaderships_they_may_have(bench: Hando
     while not checking.done():  # broker 1 takes over, as the notice asks
         for number in bench.named(FIRST) - taken:
             taken.add(number)
-            replica = led[number - 1].replica
+            replica = bench.replica(led[number - 1])
             bench.seat.manager.follow(replica, FIRST, LeaderEpoch(6))
         assert sum(leadership.ended() for leadership in led) - len(taken) <= 20
         await asyncio.sleep(0)

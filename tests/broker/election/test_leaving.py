@@ -51,7 +51,6 @@ async def test_a_leader_whose_log_failed_leaves_what_others_are_known_to_have(
     if committed:
         bench.produce(leadership)
         bench.fetched(leadership, FIRST, THIRD)
-    replica = leadership.replica
-    bench.seat.manager.step_down(replica, None)
-    await bench.handover.resign(replica, leadership.epoch, reason="its log failed")
+    leadership.step_down(None)
+    await bench.handover.resign(bench.replica(leadership), leadership.epoch, reason="its log failed")
     assert set(bench.record(1).isr_ids) == set(isr)

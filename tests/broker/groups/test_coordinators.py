@@ -217,8 +217,7 @@ async def test_the_offsets_of_a_topic_go_with_it_and_no_others(tmp_path: Path) -
             return await committed(partition, "g") == {"never-was"}
 
         await eventually(forgotten)
-        replica = partition.leadership.replica
-        found.manager.step_down(replica, None)
+        partition.leadership.step_down(None)
         found.lead(OFFSETS_TOPIC, 0, 2)
         again = await found.serving(0)
         assert await committed(again, "g") == {"never-was"}

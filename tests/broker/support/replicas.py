@@ -195,14 +195,14 @@ async def leading(
     handed_over: list[BrokerId] = []
     recorded = Recorded()
 
-    def step_down(of: Replica, found: PartitionState | None) -> None:
+    def step_down(found: PartitionState | None) -> None:
         stepped_down.append(found)
-        of.leadership = None
+        replica.leadership = None
         leadership.end()
 
-    def hand_over(of: Replica, successor: BrokerId) -> None:
+    def hand_over(successor: BrokerId) -> None:
         handed_over.append(successor)
-        of.leadership = None
+        replica.leadership = None
         leadership.end()
 
     replica.learn_leader(BrokerId(1), LeaderEpoch(epoch))

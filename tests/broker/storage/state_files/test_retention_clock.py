@@ -6,8 +6,8 @@ from pathlib import Path
 
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.files import SYSTEM_FILES
-from strandline.broker.replicas.retention_clock import RetentionClock
 from strandline.broker.replicas.upkeep.retention import apply_retention
+from strandline.broker.storage.state_files.retention_clock import RetentionClock
 from strandline.ids import Offset
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import CLOCK, batch
