@@ -31,8 +31,8 @@ from strandline.broker.core.election.election import (
     is_backed,
     others_after,
     vacancy_reason,
-    wait_s,
 )
+from strandline.broker.core.election.vacancies import Vacancies, Vacancy
 from strandline.broker.core.state_changes.events import elected
 from strandline.broker.facts.assignments import Assignments
 from strandline.broker.membership.confirmation import QUIET_S
@@ -66,21 +66,11 @@ IN_FLIGHT_MAX: Final = 250
 thousands at once block the event loop, and each request to ZooKeeper waits for all others."""
 
 
-@dataclass(slots=True)
-class _Vacancy:
-    """A partition without a leader, as far as this broker knows."""
-
-    replica: Replica
-    noticed: float
-    due: float
-    handed_over: bool
-
-
 @dataclass(frozen=True, slots=True)
 class _Candidacy:
     """A claim about to be made, and the facts that it was decided on."""
 
-    vacancy: _Vacancy
+    vacancy: Vacancy[Replica]
     ballot: Ballot
     version: int
     assigned_version: int
@@ -115,7 +105,7 @@ class Elector:
         self._sender = sender
         self._reach = reach
         self._step_s = context.settings.election_step_ms / 1000
-        self._vacancies: dict[PartitionKey, _Vacancy] = {}
+        self._vacancies: Vacancies[Replica] = Vacancies(self._step_s)
         self._waiting: dict[PartitionKey, str] = {}
         """The reason, as last logged, why a partition has no leader that this broker could follow."""
         self._wake = asyncio.Event()
@@ -126,13 +116,7 @@ class Elector:
 
     def vacant(self, replica: Replica, handed_over: bool = False) -> None:
         """Examines this partition soon; the waits of the ranks count from the first notice."""
-        now = self._clock.monotonic()
-        vacancy = self._vacancies.get(replica.key)
-        if vacancy is None:
-            self._vacancies[replica.key] = _Vacancy(replica, now, now, handed_over)
-        else:
-            vacancy.due = now
-            vacancy.handed_over = vacancy.handed_over or handed_over
+        self._vacancies.notice(replica.key, replica, self._clock.monotonic(), handed_over=handed_over)
         self._wake.set()
 
     def look_over(self, *, only_unnoticed: bool = False) -> None:
@@ -165,19 +149,18 @@ class Elector:
         """Contests the vacancies that are due. Runs until cancelled."""
         while True:
             now = self._clock.monotonic()
-            due = [v for v in self._vacancies.values() if v.due <= now]
-            if due:
+            if due := self._vacancies.due(now):
                 await self._contest(due)
                 continue
             self._wake.clear()
-            next_due = min((v.due for v in self._vacancies.values()), default=None)
+            next_due = self._vacancies.next_due()
             try:
                 async with asyncio.timeout(None if next_due is None else max(0.0, next_due - now)):
                     await self._wake.wait()
             except TimeoutError:
                 continue
 
-    async def _contest(self, due: list[_Vacancy]) -> None:
+    async def _contest(self, due: list[Vacancy[Replica]]) -> None:
         looks = await pipelined(self._look, due, in_flight_max=IN_FLIGHT_MAX)
         candidacies = await self._certain([each for each in looks if each is not None])
         if not candidacies:
@@ -190,7 +173,7 @@ class Elector:
             crash_point("election.after_epoch")
         except (ConnectionLost, znodes.UnreadableZnode) as error:
             logger.info("no epoch for an election", reason=str(error))
-            self._later([candidacy.vacancy for candidacy in candidacies])
+            self._later(*(candidacy.vacancy for candidacy in candidacies))
             return
         await pipelined(partial(self._claim, epoch), candidacies, in_flight_max=IN_FLIGHT_MAX)
 
@@ -217,7 +200,7 @@ class Elector:
         for candidacy in candidacies:
             ballot = candidacy.ballot
             if deposes(ballot) and not is_backed(replace(ballot, suspects=suspects), answering):
-                self._later([candidacy.vacancy])
+                self._later(candidacy.vacancy)
             else:
                 standing.append(candidacy)
         return standing
@@ -234,15 +217,14 @@ class Elector:
         if quiet > now:
             await self._clock.sleep(quiet - now)
 
-    def _later(self, vacancies: list[_Vacancy]) -> None:
-        for vacancy in vacancies:
-            vacancy.due = self._clock.monotonic() + self._step_s
+    def _later(self, *vacancies: Vacancy[Replica]) -> None:
+        self._vacancies.later(vacancies, self._clock.monotonic())
 
-    async def _look(self, vacancy: _Vacancy) -> _Candidacy | None:
+    async def _look(self, vacancy: Vacancy[Replica]) -> _Candidacy | None:
         """Reads and decides. Returns None if there is nothing to claim now."""
         replica = vacancy.replica
         name = replica.name
-        vacancy.due = float("inf")  # a new notice during this examination makes it due again
+        self._vacancies.look(vacancy)
         await anchor(replica, self._manager.host.threads)
         if (
             replica.reassignment is not None
@@ -252,13 +234,13 @@ class Elector:
             leader_node = await self._session.exists(znodes.leader(name.topic, name.partition))
             node = await self._session.get(znodes.isr(name.topic, name.partition))
         except NoNode:
-            self._vacancies.pop(replica.key, None)  # deleted; its queue entry does the rest
+            self._vacancies.drop(replica.key)  # deleted; its queue entry does the rest
             return None
         except ConnectionLost:
-            self._later([vacancy])
+            self._later(vacancy)
             return None
         if self._manager.get(replica.key) is not replica:
-            self._vacancies.pop(replica.key, None)
+            self._vacancies.drop(replica.key)
             return None
         try:
             state = isr_znodes.load_isr(name.topic, name.partition, node.data)
@@ -266,7 +248,7 @@ class Elector:
             if self._waiting.get(replica.key) != error.message:
                 logger.error("no election until a znode is repaired", reason=error.message)
             self._waiting[replica.key] = error.message
-            self._later([vacancy])
+            self._later(vacancy)
             return None
         ballot = self._ballot(vacancy, state)
         leadership = replica.leadership
@@ -274,15 +256,15 @@ class Elector:
             self._manager.step_down(replica, ballot.state)
         match decide(ballot):
             case KeepLeading():
-                self._settle(vacancy)
+                self._vacancies.settle(vacancy)
             case Follow(leader, epoch):
-                self._settle(vacancy)
+                self._vacancies.settle(vacancy)
                 replica.learn_loss(ballot.state.lossy_epoch)
                 self._manager.follow(replica, leader, epoch)
                 if replica.log.corrupt is not None and self._me in ballot.state.isr:
                     _mark_whole(replica)
             case Wait(reason):
-                self._settle(vacancy)
+                self._vacancies.settle(vacancy)
                 replica.learn_leader(NO_BROKER, ballot.state.leader_epoch)
                 if self._waiting.get(replica.key) != reason:  # logged once, not at each examination
                     logger.info("waiting for a leader", partition=str(name), reason=reason)
@@ -298,18 +280,16 @@ class Elector:
                     return _Candidacy(vacancy, ballot, node.version, assigned_version, leader_stands, stand)
         return None
 
-    def _is_time(self, vacancy: _Vacancy, rank: int) -> bool:
+    def _is_time(self, vacancy: Vacancy[Replica], rank: int) -> bool:
         """True if it is this rank's turn. Otherwise the vacancy is due then, unless the broker shuts down."""
-        moment = vacancy.noticed + wait_s(rank, self._step_s, len(self._vacancies))
-        if not self.accepting:
-            self._settle(vacancy)
-        elif moment > self._clock.monotonic():
-            vacancy.due = min(vacancy.due, moment)
-        else:
-            return True
+        if self.accepting:
+            return self._vacancies.has_turn(vacancy, rank, self._clock.monotonic())
+        self._vacancies.settle(vacancy)
         return False
 
-    async def _say(self, vacancy: _Vacancy, ballot: Ballot, version: int, say: PublishStatement) -> None:
+    async def _say(
+        self, vacancy: Vacancy[Replica], ballot: Ballot, version: int, say: PublishStatement
+    ) -> None:
         """Writes this replica's log statement into `isr`. Notifies the replica that leads by them once all
         have written."""
         replica, name = vacancy.replica, vacancy.replica.name
@@ -327,7 +307,7 @@ class Elector:
             await self._session.multi(operations)
         except (MultiFailed, ConnectionLost) as error:
             logger.info("what this replica has is not written yet", partition=str(name), reason=str(error))
-            self._later([vacancy])
+            self._later(vacancy)
             return
         mine = say.statements[-1]
         logger.info(
@@ -338,14 +318,9 @@ class Elector:
             log_end=mine.log_end,
             high_watermark_known=mine.high_watermark,
         )
-        vacancy.due = self._clock.monotonic()
+        self._vacancies.again(vacancy, self._clock.monotonic())
 
-    def _settle(self, vacancy: _Vacancy) -> None:
-        """Ends the vacancy, unless it was noticed again meanwhile."""
-        if vacancy.due == float("inf"):
-            self._vacancies.pop(vacancy.replica.key, None)
-
-    def _ballot(self, vacancy: _Vacancy, state: PartitionState) -> Ballot:
+    def _ballot(self, vacancy: Vacancy[Replica], state: PartitionState) -> Ballot:
         replica = vacancy.replica
         return Ballot(
             assigned=replica.assigned,
@@ -429,17 +404,14 @@ class Elector:
             logger.info("election lost", partition=str(name), epoch=epoch, reason=str(error))
             refused = operations[error.index] if isinstance(error, MultiFailed) else None
             if refused is incarnation:
-                self._vacancies.pop(replica.key, None)  # created again; its queue entry does the rest
+                self._vacancies.drop(replica.key)  # created again; its queue entry does the rest
                 return
-            # Another broker was faster, or the outcome is unknown: examine it again, and follow the present
-            # leader.
             if refused is assignment:
                 await self._read_assignment(replica)
-            vacancy.noticed = self._clock.monotonic()
-            vacancy.due = vacancy.noticed + self._step_s / 10
+            self._vacancies.lost(vacancy, self._clock.monotonic())
             return
         crash_point("election.after_claim")
-        self._settle(vacancy)
+        self._vacancies.settle(vacancy)
         replica.trail.written(state.trail, self._recorder)
         noticed_ms = (self._clock.monotonic() - vacancy.noticed) * 1000
         self._manager.counts.broker.elected(noticed_ms, unclean=candidacy.stand.unclean)
