@@ -7,11 +7,12 @@ its line in the audit log, and what this process knows of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from strandline.errors import StrandlineError
+from strandline.errors import NotController, OutcomeUnknown, StrandlineError
 from strandline.ports import Caller, Served, ServedCall
 
 T = TypeVar("T")
@@ -25,29 +26,43 @@ class Changes:
 
     def __init__(self) -> None:
         self._tasks: asyncio.TaskGroup | None = None
-        self._runs = asyncio.Event()
         self._slots = asyncio.Semaphore(CHANGES_IN_PROGRESS_MAX)
 
-    async def run(self) -> None:
-        """Carries changes out until it is cancelled, which cancels them. Raises an error that none of them
-        expects."""
-        async with asyncio.TaskGroup() as tasks:
-            self._tasks = tasks
-            self._runs.set()
-            await asyncio.Event().wait()
+    @property
+    def are_accepted(self) -> bool:
+        return self._tasks is not None
+
+    @contextmanager
+    def accepted(self, tasks: asyncio.TaskGroup) -> Iterator[None]:
+        """Changes are tasks of this group within it. Its end comes before the group cancels its tasks."""
+        self._tasks = tasks
+        try:
+            yield
+        finally:
+            self._tasks = None
 
     async def carry_out(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """What the work returns. A cancellation ends the wait for it, and not the work. Raises
-        StrandlineError as the work does."""
-        await self._runs.wait()
+        StrandlineError as the work does, NotController if it was not begun, and OutcomeUnknown if the group
+        of its task has ended it."""
         await self._slots.acquire()
-        assert self._tasks is not None
+        if self._tasks is None:
+            self._slots.release()
+            raise NotController("this controller is no longer active")
         task = self._tasks.create_task(_outcome(work))
         task.add_done_callback(lambda _: self._slots.release())
-        outcome = await asyncio.shield(task)
+        await asyncio.wait((task,))
+        if task.cancelled():
+            raise lost_role()
+        outcome = task.result()
         if isinstance(outcome, StrandlineError):
             raise outcome
         return outcome
+
+
+def lost_role() -> OutcomeUnknown:
+    """The outcome of a change that was ended with the role of its controller."""
+    return OutcomeUnknown("this controller lost its role under the request: look what became of it")
 
 
 async def _outcome(work: Callable[[], Coroutine[Any, Any, T]]) -> T | StrandlineError:
@@ -57,19 +72,20 @@ async def _outcome(work: Callable[[], Coroutine[Any, Any, T]]) -> T | Strandline
         return error
 
 
-def carried_out(served: Iterable[Served], changes: Changes, is_change: Callable[[str], bool]) -> list[Served]:
-    """The same calls. Those whose path is a change end only by themselves."""
-    return [
-        _carried_out(each, changes) if isinstance(each, ServedCall) and is_change(each.rpc.path) else each
-        for each in served
-    ]
+CarryOut = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Awaitable[Any]]
+"""As `Changes.carry_out`."""
 
 
-def _carried_out(served: ServedCall[Any, Any], changes: Changes) -> Served:
+def carried_out(served: Iterable[Served], carry_out: CarryOut) -> list[Served]:
+    """The same calls. Those with one answer end only by themselves."""
+    return [_carried_out(each, carry_out) if isinstance(each, ServedCall) else each for each in served]
+
+
+def _carried_out(served: ServedCall[Any, Any], carry_out: CarryOut) -> Served:
     async def handle(request: Any, caller: Caller) -> Any:
         async def work() -> Any:
             return await served.handle(request, caller)
 
-        return await changes.carry_out(work)
+        return await carry_out(work)
 
     return replace(served, handle=handle)

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
+from typing import Any, TypeVar
 
 import structlog
 
@@ -50,6 +52,8 @@ from strandline.tasks import until_failure
 from strandline.vocabulary.metadata import Endpoint
 
 logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class Activity:
@@ -97,6 +101,20 @@ class Activity:
         if self.active is not None:
             return self.active
         raise self.not_active()
+
+    @contextmanager
+    def acting(self) -> Iterator[ActiveController]:
+        """The same for a request, whose errors become those for clients."""
+        active = self.require()
+        with active.at_work():
+            yield active
+
+    async def carry_out(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What the work returns, which goes on though its caller leaves, until this controller loses its
+        role. Raises as `Changes.carry_out`."""
+        if self.active is None:
+            return await work()  # which refuses it, unless there is nothing to do
+        return await self.active.changes.carry_out(work)
 
     def not_active(self) -> NotController:
         """The refusal of a controller that is not active. It names the active one if it is known."""

@@ -8,7 +8,6 @@ from typing import Final
 import structlog
 
 from strandline.adapters.audited_calls import audited, refusals_noted
-from strandline.adapters.carried_out import Changes
 from strandline.adapters.logins import Logins
 from strandline.adapters.rpc.logins.at_ports import PortLogins
 from strandline.adapters.rpc.refused_requests import RefusedRequests
@@ -74,9 +73,8 @@ async def _serve(
     access = Access(activity.authorizer, activity.key.is_shown, activity.not_active, audit.denied)
     logins = Logins(activity.authenticator, host.clock, host.threads, host.new_id, audit)
     await logins.prepare()
-    changes = Changes()
     admin = admin_calls(
-        AdminService(activity), streams, access, activity.key, audit, activity.quotas, changes
+        AdminService(activity), streams, access, activity.key, audit, activity.quotas, activity.carry_out
     )
     await listener.start(
         audited(admin, audit),
@@ -93,7 +91,6 @@ async def _serve(
             tasks.create_task(activity.run()),
             tasks.create_task(warn_while_unsafe(settings, host.clock)),
             tasks.create_task(audit.run()),
-            tasks.create_task(changes.run()),
             tasks.create_task(_publish_health(activity, activity_changed, listener)),
         ]
         await host.stop_requested.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from strandline.adapters.carried_out import Changes, carried_out
+from strandline.adapters.carried_out import CarryOut, carried_out
 from strandline.adapters.codecs import acls as acl_rpcs
 from strandline.adapters.codecs import admin as rpcs
 from strandline.adapters.codecs import quotas as quota_rpcs
@@ -15,7 +15,6 @@ from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.telemetry.audit import Audit
 from strandline.controller.api.askers import done_for_askers
 from strandline.controller.api.audited_changes import changes_written
-from strandline.controller.api.changes import CHANGES
 from strandline.controller.api.guarded import GuardedAdmin
 from strandline.controller.api.service import AdminService
 from strandline.controller.api.state_changes_stream import StateChangeStreams
@@ -32,9 +31,9 @@ def admin_calls(
     key: MemberKey,
     audit: Audit,
     quotas: ClientQuotas,
-    changes: Changes,
+    carry_out: CarryOut,
 ) -> list[Served]:
-    """The calls, for every listener of one controller. `changes` carries out those that change something."""
+    """The calls, for every listener of one controller. `carry_out` as `Activity.carry_out`."""
     topics = GuardedAdmin(service, access, key)
 
     async def state_changes(
@@ -75,5 +74,5 @@ def admin_calls(
         ),
         ServedStream(rpcs.STATE_CHANGES.served, state_changes, pushes=True),
     ]
-    written = carried_out(changes_written(calls, key, audit), changes, CHANGES.__contains__)
+    written = carried_out(changes_written(calls, key, audit), carry_out)
     return guarded(done_for_askers(written, key, quotas), access)

@@ -1,14 +1,19 @@
-"""Handles admin requests without gRPC: checks them, and passes them on if this controller is active."""
+"""Handles admin requests without gRPC: checks their values, and has the active term do what they ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from strandline.adapters.system.crash_points import defect_point
-from strandline.controller.active import ActiveController
 from strandline.controller.activity import Activity
 from strandline.controller.core.topics import check_new_partitions, check_partitions_asked, check_request
+from strandline.controller.leadership.preferred import elect_preferred
+from strandline.controller.leadership.unclean import elect_unclean
+from strandline.controller.replicas.forgetting import forget_broker
+from strandline.controller.security.acls import AclRequests
+from strandline.controller.upkeep.description import describe_cluster
 from strandline.errors import InvalidRequest, SecurityDisabled, StrandlineError
 from strandline.ids import BrokerId, TopicPartition
 from strandline.security.acls import AclBinding, AclFilter
@@ -62,12 +67,11 @@ class AdminService:
         names = [new.name for new in topics]
         repeated = check_request(names)
         check_new_partitions(topics)
-        return await self._for_each(
-            names,
-            lambda active: active.create_topics(
-                topics, repeated, validate_only=validate_only, internal=internal
-            ),
-        )
+        try:
+            with self._activity.acting() as active:
+                return await active.topics.create(topics, repeated, validate_only, internal)
+        except StrandlineError as error:
+            return [TopicResult(name, error) for name in names]
 
     async def delete_topics(self, names: Sequence[str], topic_ids: Sequence[str] = ()) -> list[TopicResult]:
         """Returns one outcome a name, in order. Raises InvalidRequest for too many names at once, and for ids
@@ -75,12 +79,17 @@ class AdminService:
         repeated = check_request(names)
         if topic_ids and len(topic_ids) != len(names):
             raise InvalidRequest(f"{len(topic_ids)} ids for {len(names)} topics")
-        return await self._for_each(names, lambda active: active.delete_topics(names, topic_ids, repeated))
+        try:
+            with self._activity.acting() as active:
+                return await active.topics.delete(names, topic_ids, repeated)
+        except StrandlineError as error:
+            return [TopicResult(name, error) for name in names]
 
     async def alter_topic(self, alteration: AlterTopic) -> None:
         """Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment,
         InvalidReplicationFactor, InvalidTopic, InvalidRequest, NotController, OutcomeUnknown."""
-        await self._active().alter_topic(alteration)
+        with self._activity.acting() as active:
+            await active.topics.alter(alteration)
 
     async def reassign(self, asked: Reassign) -> list[PartitionResult]:
         """Returns one outcome a partition, in order. Without an error, its reassignment is under way or
@@ -102,13 +111,22 @@ class AdminService:
                 limit=REASSIGNMENT_TIMEOUT_MS_MAX,
             )
         try:
-            return await self._active().reassign(asked, repeated)
+            with self._activity.acting() as active:
+                return await active.reassignments.ask(
+                    asked.partitions,
+                    repeated,
+                    throttle_bytes_per_s=asked.throttle_bytes_per_s,
+                    validate_only=asked.validate_only,
+                    timeout_ms=asked.timeout_ms,
+                    cancel_at_deadline=asked.cancel_at_deadline,
+                )
         except StrandlineError as error:
             return [PartitionResult(name, error) for name in names]
 
     async def list_reassignments(self) -> list[OngoingReassignment]:
         """Raises NotController, OutcomeUnknown."""
-        return await self._active().list_reassignments()
+        with self._activity.acting() as active:
+            return await active.reassignments.ongoing()
 
     async def elect_preferred(self, names: Sequence[TopicPartition]) -> list[PartitionResult]:
         """Returns one outcome for each named partition. Without names, for each that another broker than the
@@ -117,7 +135,8 @@ class AdminService:
         Raises InvalidRequest for too many partitions at once, NotController, OutcomeUnknown.
         """
         repeated = check_partitions_asked(names)
-        return await self._active().elect_preferred(names, repeated)
+        with self._activity.acting() as active:
+            return await elect_preferred(active.term, names, repeated)
 
     async def elect_unclean(self, asked: ElectUnclean) -> list[UncleanElection]:
         """Returns one outcome for each named partition. Without names, for each that has no leader.
@@ -128,7 +147,8 @@ class AdminService:
         repeated = check_partitions_asked(asked.partitions)
         if asked.topic_ids and len(asked.topic_ids) != len(asked.partitions):
             raise InvalidRequest(f"{len(asked.topic_ids)} ids for {len(asked.partitions)} partitions")
-        return await self._active().elect_unclean(asked, repeated)
+        with self._activity.acting() as active:
+            return await elect_unclean(active.term, asked, repeated)
 
     async def drain_broker(self, asked: DrainBroker) -> DrainProgress:
         """Returns what the broker still has. The drain continues in the background; the same request again
@@ -136,12 +156,16 @@ class AdminService:
 
         Raises InvalidRequest, NotController, OutcomeUnknown.
         """
-        return await self._active().drain_broker(asked)
+        broker = BrokerId(asked.broker)
+        with self._activity.acting() as active:
+            upkeep = active.upkeep
+            return await (upkeep.undo_drain(broker) if asked.undo else upkeep.drain(broker, asked))
 
     async def forget_broker(self, broker: int) -> ForgottenBroker:
         """Forgets a broker that will not return. Raises InvalidRequest if it is alive or has replicas,
         NotController, OutcomeUnknown."""
-        return await self._active().forget_broker(BrokerId(broker))
+        with self._activity.acting() as active:
+            return await forget_broker(active.term, BrokerId(broker))
 
     async def balance(self, asked: StartBalance) -> BalancePlan:
         """Returns the moves of the balance, which begin in the background unless it only validates.
@@ -153,73 +177,71 @@ class AdminService:
         for each in asked.sizes:
             if each.bytes < 0:
                 raise InvalidRequest(f"the size of {each.name}, {each.bytes} bytes, is negative")
-        return await self._active().balance(asked)
+        with self._activity.acting() as active:
+            return await active.upkeep.balance(asked)
 
     async def describe_balance(self) -> BalanceDescription:
         """The balance under way, or the last one. Raises NotController, OutcomeUnknown."""
-        return await self._active().describe_balance()
+        with self._activity.acting() as active:
+            return await active.upkeep.describe_balance()
 
     async def alter_balance(self, action: BalanceAction) -> BalanceDescription:
         """Raises InvalidRequest if no balance is under way, NotController, OutcomeUnknown."""
-        return await self._active().alter_balance(action)
+        with self._activity.acting() as active:
+            return await active.upkeep.alter_balance(action)
 
     async def check_broker(self, broker: int, *, end_drain: bool = False) -> BrokerCheck:
         """Returns if the broker is caught up and may be stopped. With `end_drain`, a ready broker that
         restarted since its leaderships were drained may lead again. Raises NotController, OutcomeUnknown."""
-        return await self._active().check_broker(BrokerId(broker), end_drain=end_drain)
+        with self._activity.acting() as active:
+            return await active.upkeep.check(BrokerId(broker), end_drain=end_drain)
 
     async def describe_cluster(self) -> ClusterDescription:
         """Raises NotController, OutcomeUnknown."""
-        return await self._active().describe_cluster()
+        with self._activity.acting() as active:
+            return await describe_cluster(active.term)
 
     async def create_acls(self, bindings: Sequence[AclBinding]) -> list[AclResult]:
         """Returns one outcome an ACL, in order. Raises SecurityDisabled, NotController, OutcomeUnknown."""
-        return await self._with_acls().create_acls(bindings)
+        with self._acls() as acls:
+            return await acls.create(bindings)
 
     async def delete_acls(self, filters: Sequence[AclFilter]) -> list[DeletedAcls]:
         """Returns for each filter what it matched. Raises SecurityDisabled, NotController, OutcomeUnknown."""
-        return await self._with_acls().delete_acls(filters)
+        with self._acls() as acls:
+            return await acls.delete(filters)
 
     async def describe_acls(self, wanted: AclFilter) -> list[AclBinding]:
         """Raises SecurityDisabled, NotController, OutcomeUnknown."""
-        return await self._with_acls().describe_acls(wanted)
+        with self._acls() as acls:
+            return await acls.describe(wanted)
 
     async def alter_users(self, changes: Sequence[UserChange]) -> list[UserResult]:
         """Returns one outcome a user. Raises NotController, OutcomeUnknown."""
-        return await self._active().alter_users(changes)
+        with self._activity.acting() as active:
+            return await active.users.alter(changes)
 
     async def describe_users(self, names: Sequence[str]) -> list[UserDescription]:
         """These users, or all of them. Raises NotController, OutcomeUnknown."""
-        return await self._active().describe_users(names)
+        with self._activity.acting() as active:
+            return await active.users.describe(names)
 
-    def _with_acls(self) -> ActiveController:
+    @contextmanager
+    def _acls(self) -> Iterator[AclRequests]:
+        """Raises SecurityDisabled, NotController."""
         if self._activity.authorizer.rules is None:
             raise SecurityDisabled("the cluster has no authorizer: set authorizer = acl to use ACLs")
-        return self._active()
+        with self._activity.acting() as active:
+            yield active.acls
 
     async def alter_client_quotas(
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
     ) -> list[QuotaResult]:
         """Returns one outcome an entity, in order. Raises NotController, OutcomeUnknown."""
-        return await self._active().alter_client_quotas(alterations, validate_only=validate_only)
+        with self._activity.acting() as active:
+            return await active.quotas.alter(alterations, validate_only=validate_only)
 
     async def describe_client_quotas(self, wanted: QuotaFilter) -> list[EntityQuotas]:
         """Raises NotController, OutcomeUnknown."""
-        return await self._active().describe_client_quotas(wanted)
-
-    async def _for_each(
-        self,
-        names: Sequence[str],
-        ask: Callable[[ActiveController], Awaitable[list[TopicResult]]],
-    ) -> list[TopicResult]:
-        """Carries out a request for topics. An error of the whole request is the outcome of each of its
-        topics."""
-        try:
-            return await ask(self._active())
-        except StrandlineError as error:
-            return [TopicResult(name, error) for name in names]
-
-    def _active(self) -> ActiveController:
-        """The active controller's services. Raises NotController, which names the active controller if it is
-        known."""
-        return self._activity.require()
+        with self._activity.acting() as active:
+            return await active.quotas.describe(wanted)

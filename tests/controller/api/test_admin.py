@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
 
@@ -246,7 +247,9 @@ async def test_a_topic_under_creation_is_not_taken_for_one_that_was_left(active:
 async def test_a_client_that_hangs_up_leaves_a_whole_topic(active: Activate) -> None:
     async with active([1]) as (session, controller, epochs):
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(controller.admin.create_topics([NewTopic("t", LASTING, 1)]))
+            new = NewTopic("t", LASTING, 1)
+            work = partial(controller.admin.create_topics, [new])
+            call = tasks.create_task(controller.activity.carry_out(work))
             await eventually(lambda: session.exists(znodes.topic("t")))
             call.cancel()
 

@@ -15,7 +15,7 @@ def lose(controller: Running, when: str) -> None:
     """Its next write loses its answer, before or after it was carried out."""
     active = controller.activity.active
     assert active is not None
-    fenced = active._term.session
+    fenced = active.term.session
     unreliable: Coordination = Unreliable(fenced._session, [when], reads_lost=0)  # type: ignore[assignment]  # by __getattr__
     fenced._session = unreliable
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -92,7 +93,7 @@ async def test_a_client_that_hangs_up_leaves_a_whole_topic(active: Activate) -> 
             return node is not None and node.partitions == LASTING
 
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(grow(controller, LASTING))
+            call = tasks.create_task(controller.activity.carry_out(partial(grow, controller, LASTING)))
             await eventually(begun)
             call.cancel()
         await eventually(finished)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
 
 import pytest
 
 from strandline.adapters.carried_out import CHANGES_IN_PROGRESS_MAX, Changes
-from strandline.errors import InvalidRequest
+from strandline.errors import InvalidRequest, NotController, OutcomeUnknown, StrandlineError
 
 
 @pytest.fixture
 async def changes() -> AsyncIterator[Changes]:
     made = Changes()
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(made.run())
-        yield made
-        running.cancel()
+        with made.accepted(tasks):
+            yield made
 
 
 async def test_a_caller_that_leaves_does_not_end_its_change(changes: Changes) -> None:
@@ -68,16 +68,32 @@ async def test_callers_that_leave_do_not_make_changes_without_end(changes: Chang
     assert begun == CHANGES_IN_PROGRESS_MAX + 1
 
 
-async def test_the_end_of_the_process_ends_them() -> None:
+async def test_the_end_of_their_group_ends_them_and_their_callers_learn_it() -> None:
+    """Those that come later are not begun."""
     changes, begun = Changes(), asyncio.Event()
 
     async def change() -> None:
         begun.set()
         await asyncio.Event().wait()
 
+    async def serve() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            with changes.accepted(tasks):
+                await asyncio.Event().wait()
+
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(changes.run())
-        caller = tasks.create_task(changes.carry_out(change))
+        serving = tasks.create_task(serve())
+        await asyncio.sleep(0)
+        caller = tasks.create_task(_error_of(changes.carry_out(change)))
         await begun.wait()
-        running.cancel()
-    assert caller.cancelled()
+        serving.cancel()
+    assert isinstance(caller.result(), OutcomeUnknown)
+    assert isinstance(await _error_of(changes.carry_out(change)), NotController)
+
+
+async def _error_of(work: Coroutine[Any, Any, None]) -> StrandlineError | None:
+    try:
+        await work
+    except StrandlineError as error:
+        return error
+    return None
