@@ -43,6 +43,12 @@ from strandline.config import (
 from strandline.config import metrics as metrics_settings
 from strandline.config.explain.complaints import allowed
 from strandline.config.services import broker, controller, listener, zookeeper
+from strandline.config.services.constants import (
+    FOR_TESTS,
+    BrokerConstants,
+    ControllerConstants,
+    ZooKeeperConstants,
+)
 from strandline.consumer.measures import CONSUMER_METRICS
 from strandline.controller.metrics import METRICS as CONTROLLER_METRICS
 from strandline.producer.measures import PRODUCER_METRICS
@@ -77,6 +83,11 @@ SETTINGS: dict[str, type[BaseModel]] = {
     if issubclass(cls, BaseModel) and cls.__module__ == module.__name__
 }
 """Every class of settings, by its name."""
+
+CONSTANTS: dict[str, type[BaseModel]] = {
+    cls.__name__: cls for cls in (ZooKeeperConstants, BrokerConstants, ControllerConstants)
+}
+"""Every class of constants, by its name."""
 
 KIND: Final = "kind"
 """The field that tells the workloads of a plan apart."""
@@ -127,6 +138,17 @@ def settings(name: str) -> str:
             continue  # of a base class, which has a table of its own
         default = "required" if info.is_required() else _number(info.get_default(call_default_factory=True))
         rows.append(f"| `{info.alias or field}` | {default} | {_bounds(info)} | {meaning[field]} |")
+    return "\n".join(rows) + "\n"
+
+
+def constants(name: str) -> str:
+    """The table of a class of constants: name, value, meaning."""
+    cls = CONSTANTS[name]
+    meaning = described(cls)
+    rows = ["| constant | value | meaning |", "| --- | --- | --- |"]
+    for field, info in cls.model_fields.items():
+        if field not in FOR_TESTS:
+            rows.append(f"| `{field}` | {_number(info.default)} | {meaning[field]} |")
     return "\n".join(rows) + "\n"
 
 
@@ -268,6 +290,7 @@ def rights(which: str) -> str:
 
 TABLES: dict[str, Callable[[Any], str]] = {
     "settings": settings,
+    "constants": constants,
     "plan": plan,
     "limits": shared_limits,
     "errors": error_codes,

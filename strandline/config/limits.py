@@ -94,8 +94,8 @@ METRICS_CONNECTIONS_MAX: Final = 8
 """Scrapes answered at the same time. A further scrape closes the oldest connection."""
 
 REASSIGNMENT_NEAR_BYTES: Final = 1 * MIB
-"""The default of `reassignment_near_bytes`, by which clients estimate how long a throttled copy takes: they
-do not know the brokers' setting."""
+"""A replica that is closer than this to the end of the log is not throttled: the constant
+`reassignment_near_bytes`. Clients estimate with it how long a throttled copy takes."""
 
 CONSOLE_LISTEN: Final = "127.0.0.1:8088"
 """Where a console listens by default."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from strandline.config.explain.addresses import without_user
 from strandline.config.explain.complaints import complaint
 from strandline.config.explain.usage import PREFIX
+from strandline.config.services.constants import TEST_PREFIX, constants_of
 from strandline.config.services.zookeeper import ServiceSettings
 from strandline.errors import SettingsError
 
@@ -37,12 +38,13 @@ def build(cls: type[SettingsT], given: Mapping[str, Any], environment: Mapping[s
 
     For a service, a variable of the environment (`STRANDLINE_…`) sets what is not given, and the TOML
     file that `STRANDLINE_CONFIG` names sets what is left. Names there that are no setting of this
-    service are ignored.
+    service are ignored, and so are its constants (`config/services/constants.py`).
 
     Raises SettingsError that names the first invalid setting, its value and what to give instead.
     """
     is_service = issubclass(cls, ServiceSettings)
-    values = read_file(environment) | _variables(environment) if is_service else {}
+    constants = constants_of(cls)
+    values = _from_outside(environment, constants) if is_service else {}
     values |= {name: value for name, value in given.items() if value is not None}
     try:
         made = cls(**values)
@@ -53,7 +55,7 @@ def build(cls: type[SettingsT], given: Mapping[str, Any], environment: Mapping[s
         if not name:  # several settings do not fit together, and the message names them
             raise SettingsError(f"settings: {wrong}") from None
         value = "" if first["type"] in NO_VALUES else _shown(name, first["input"])
-        variable = f" (set {PREFIX}{name.upper()})" if is_service else ""
+        variable = f" (set {variable_of(name, constants)})" if is_service else ""
         raise SettingsError(f"setting {name}{value}: {wrong}{variable}") from None
     for name in made.model_fields_set:
         number = getattr(made, name)
@@ -67,6 +69,19 @@ def _shown(name: str, value: Any) -> str:
     if any(word in name.lower() for word in SECRETS) or "PRIVATE KEY" in str(value):
         return ""
     return f" = {without_user(repr(value))}"
+
+
+def variable_of(name: str, constants: Container[str]) -> str:
+    """The variable of the environment that sets it."""
+    return f"{PREFIX}{TEST_PREFIX.upper() if name in constants else ''}{name.upper()}"
+
+
+def _from_outside(environment: Mapping[str, str], constants: Mapping[str, object]) -> dict[str, Any]:
+    variables = _variables(environment)
+    found = read_file(environment) | variables
+    for_tests = {name: variables.get(TEST_PREFIX + name) for name in constants}
+    settings = {name: value for name, value in found.items() if name not in constants}
+    return settings | {name: value for name, value in for_tests.items() if value is not None}
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, Any]:

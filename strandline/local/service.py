@@ -17,9 +17,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 import strandline
 from strandline.adapters.tls.grpc_credentials import open_channel
 from strandline.adapters.tls.pem import Pem, read_pem
-from strandline.config.load import load
+from strandline.config.load import load, variable_of
 from strandline.config.security import ENCRYPTED
 from strandline.config.services.broker import BrokerSettings
+from strandline.config.services.constants import constants_of
 from strandline.config.services.controller import ControllerSettings
 from strandline.errors import SettingsError
 from strandline.local.layout import MemberFile
@@ -90,7 +91,8 @@ class Service:
         """
         settings = self._settings()
         self._loaded = load(_KINDS[self.kind], **settings)
-        environment = {f"STRANDLINE_{name.upper()}": value for name, value in settings.items()}
+        constants = constants_of(_KINDS[self.kind])
+        environment = {variable_of(name, constants): value for name, value in settings.items()}
         self.process = self._spawn(
             self.name,
             [sys.executable, "-m", f"strandline.{self.kind}"],
@@ -177,7 +179,8 @@ def as_environment(kind: str, settings: Mapping[str, Any]) -> dict[str, str]:
     known = _KINDS[kind].model_fields
     for name in settings:
         if name not in known:
-            raise SettingsError(f"a {kind} has no setting {name!r}; it has {', '.join(sorted(known))}")
+            names = sorted(known.keys() - constants_of(_KINDS[kind]).keys())
+            raise SettingsError(f"a {kind} has no setting {name!r}; it has {', '.join(names)}")
     return {name: _as_text(value) for name, value in settings.items() if value is not None}
 
 

@@ -29,8 +29,9 @@ def test_a_path_of_a_file_that_is_gone_is_found_and_another_word_with_a_slash_is
 def test_a_table_shows_name_default_bounds_and_docstring() -> None:
     table = doc_tables.rewrite("<!-- table: settings BrokerSettings -->\nstale text\n<!-- end of table -->\n")
     assert "stale text" not in table
-    assert "| `push_window` | 2 | 1 to 64 | Messages on a replication stream" in table
+    assert "| `rack` | empty |" in table and "push_window" not in table
     assert "| `broker_id` | required | 0 to 2^31 − 1 |" in table
+    assert "| `push_window` | 2 | Messages on a replication stream" in doc_tables.constants("BrokerConstants")
     table = doc_tables.settings("ConsumerSettings")
     assert "| `group_instance_id` | none | 1 to 249 characters |" in table
 

@@ -30,7 +30,7 @@ from tests.waiting import eventually
         ("STRANDLINE_PORT", "99999", "setting port"),
         ("STRANDLINE_ZOOKEEPER", "a:b:c", "setting zookeeper"),
         ("STRANDLINE_HOST", "203.0.113.9", "cannot listen"),
-        ("STRANDLINE_CRASH_POINTS", "x:often", "is not a count"),
+        ("STRANDLINE_TEST_CRASH_POINTS", "x:often", "is not a count"),
     ],
 )
 def test_a_wrong_setting_ends_the_process_with_status_2_and_one_line_that_names_it(

@@ -1,7 +1,7 @@
 """Named points at which a process kills itself, so that tests can crash it between any two steps,
 or breaks an invariant, so that tests can check that it fails fast.
 
-They are off unless the setting `crash_points` names one: `election.claimed` kills at the first
+They are off unless the constant `crash_points` names one: `election.claimed` kills at the first
 pass, `election.claimed:3` at the third. An unarmed point costs one lookup of a context variable.
 """
 
@@ -40,7 +40,7 @@ def arm(spec: str, die: Callable[[], NoReturn]) -> None:
         name, _, nth = part.partition(":")
         if nth and not nth.isdigit():
             raise SettingsError(
-                f"setting crash_points = {spec!r}: {nth!r} is not a count (set STRANDLINE_CRASH_POINTS)"
+                f"setting crash_points = {spec!r}: {nth!r} is not a count (set STRANDLINE_TEST_CRASH_POINTS)"
             )
         counts[name] = int(nth or 1)
     _armed.set(_Armed(counts, die) if counts else None)

@@ -1,4 +1,5 @@
-"""Warns of names of settings that no program of strandline knows, which are most likely misspelt.
+"""Warns of names of settings that no program of strandline knows, which are most likely misspelt, and of
+constants, which no settings file changes.
 
 A service ignores names that are no setting of its own, so that several processes can share a file. Without
 this warning, one that is misspelt would leave its default in force unnoticed.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -17,6 +19,7 @@ from pydantic import BaseModel
 from strandline.config.explain.usage import PREFIX
 from strandline.config.load import read_file
 from strandline.config.services.broker import BrokerSettings
+from strandline.config.services.constants import TEST_PREFIX, constants_of
 from strandline.config.services.controller import ControllerSettings
 
 logger = structlog.get_logger(__name__)
@@ -43,6 +46,29 @@ def warn_of_unknown_names() -> None:
     for unknown in unknown_names(os.environ):
         nearest = {} if unknown.nearest is None else {"nearest": unknown.nearest}
         logger.warning("no setting has this name, so it is ignored", setting=unknown.name, **nearest)
+    for name, value in constants_named(os.environ).items():
+        logger.warning("this is a constant, and no setting, so it is ignored", setting=name, constant=value)
+
+
+def constants_named(environment: Mapping[str, str]) -> dict[str, object]:
+    """The variables and the names in the settings file that are constants, with their values. Many were
+    settings in earlier versions.
+
+    Raises SettingsError if the file cannot be read."""
+    constants = _constants()
+    found = {name: name for name in read_file(environment)} | _variables(environment)
+    return {name: constants[setting] for name, setting in found.items() if setting in constants}
+
+
+def _constants() -> dict[str, object]:
+    """Their values as a settings file would have them."""
+    every = constants_of(BrokerSettings) | constants_of(ControllerSettings)
+    return {name: str(value) if isinstance(value, Path) else value for name, value in every.items()}
+
+
+def _variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Each variable of strandline with the name of its setting."""
+    return {name: name[len(PREFIX) :].lower() for name in environment if name.upper().startswith(PREFIX)}
 
 
 def unknown_names(environment: Mapping[str, str]) -> list[UnknownName]:
@@ -50,13 +76,14 @@ def unknown_names(environment: Mapping[str, str]) -> list[UnknownName]:
     no program of strandline reads.
 
     Raises SettingsError if the file cannot be read."""
-    variables = {name: name[len(PREFIX) :].lower() for name in environment if name.upper().startswith(PREFIX)}
+    variables = _variables(environment)
     in_file = list(read_file(environment))
     of_services = _names(BrokerSettings, ControllerSettings)
-    if of_services.issuperset(in_file) and (of_services | OTHER_VARIABLES).issuperset(variables.values()):
+    others = OTHER_VARIABLES | {TEST_PREFIX + name for name in _constants()}
+    if of_services.issuperset(in_file) and (of_services | others).issuperset(variables.values()):
         return []
     known = of_services | _names_of_clients()
-    as_variables = known | OTHER_VARIABLES
+    as_variables = known | others
     return [
         *(
             UnknownName(name, _nearest(setting, as_variables, lambda like: f"{PREFIX}{like.upper()}"))

@@ -14,12 +14,11 @@ from strandline.config.limits import (
     PARTITIONS_PER_TOPIC_MAX,
     PRODUCER_EXPIRY_MS,
     PRODUCERS_PER_PARTITION_MAX,
-    REASSIGNMENT_NEAR_BYTES,
     RECORDS_BYTES_MAX,
     REPLICAS_PER_BROKER_MAX,
-    TASK_CHANGES_SENT_MAX,
 )
 from strandline.config.security import PROTOCOL_PATTERN
+from strandline.config.services.constants import BrokerConstants
 from strandline.config.services.listener import ListenerSettings
 
 SILENCES_APART_MS: Final = 100
@@ -34,7 +33,7 @@ _BESIDE: Final = {
 """Settings that need another one."""
 
 
-class BrokerSettings(ListenerSettings):
+class BrokerSettings(BrokerConstants, ListenerSettings):
     """One broker."""
 
     PORTS: ClassVar[tuple[str, ...]] = (
@@ -64,43 +63,19 @@ class BrokerSettings(ListenerSettings):
     `replication_advertised_port` is not. None, or if a follower cannot reach it: they fetch at `port`."""
     replication_advertised_port: int | None = Field(default=None, ge=1, le=65535)
     """The port of `advertised_host` at which followers reach `replication_port`; None: the same number."""
-    push_window: int = Field(default=2, ge=1, le=64)
-    """Messages on a replication stream that the follower has not yet acknowledged."""
     push_bytes_max: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
-    watermark_push_delay_ms: int = Field(default=5, ge=0)
-    """How long a new HW waits for records to be sent with, before it is sent alone."""
-    watermark_checkpoint_ms: int = Field(default=5_000, ge=10)
-    commit_queue_entries_max: int = Field(default=20_000, ge=1)
-    """Requests that may wait for one partition's HW; further ones are refused with a retriable error."""
-    session_margin_ms: int = Field(default=500, ge=0)
-    """A leader that is cut off from ZooKeeper stops serving acks=0/1 this long before its session
-    could expire (E1)."""
-    election_step_ms: int = Field(default=150, ge=1)
-    """Each rank in the order of succession waits this much longer than the rank before it, so that
-    candidates do not all act at once."""
-    probe_timeout_ms: int = Field(default=200, ge=1)
-    """Timeout of the TCP probe that distinguishes a dead leader from a broken stream."""
     reconcile_ms: int = Field(default=5_000, ge=50)
     """How often a broker compares its state with ZooKeeper."""
-    preferred_leader_check_ms: int = Field(default=30_000, ge=50)
-    """How often a leader that is not the first assigned replica checks whether the first one can
-    lead again. That replica must have been in sync for this long."""
     reassignment_bytes_per_s: int = Field(default=0, ge=0)
     """The rate at which a leader sends to replicas that a reassignment adds, over all partitions;
     0: no limit. Members of the ISR, and replicas that are nearly caught up, are never slowed down."""
     reassignment_incoming_bytes_per_s: int = Field(default=0, ge=0)
     """The rate at which this broker takes records of replicas that reassignments add to it, from all
     leaders together; 0: no limit. It holds as `reassignment_bytes_per_s` does, and on top of it."""
-    reassignment_close_ms: int = Field(default=30_000, ge=1)
-    """How long a replica that a reassignment removes may continue to fetch after it was asked to
-    close. Then the leader completes the reassignment without it, and reports this."""
-    reassignment_near_bytes: int = Field(default=REASSIGNMENT_NEAR_BYTES, ge=0)
-    """A replica that is closer than this to the end of the log is not throttled."""
     refill_bytes_per_s: int = Field(default=0, ge=0)
     """The rate at which a leader sends to replicas that refill, over all partitions; 0: no limit. A replica
     refills if it is not in sync and no reassignment adds it: its disk is empty, or its broker was away for
     long. The rate has to be above that of the writes."""
-    fetcher_retry_ms: int = Field(default=50, ge=1)
     handover_ms: int = Field(default=5_000, ge=0)
     """How long a clean shutdown may take to hand its leaderships over, even if ZooKeeper does not
     answer. Then it closes its logs."""
@@ -108,31 +83,11 @@ class BrokerSettings(ListenerSettings):
     # serving
     fetch_wait_ms_max: int = Field(default=30_000, ge=0)
     produce_timeout_ms_max: int = Field(default=60_000, ge=1)
-    metadata_wait_ms_max: int = Field(default=10_000, ge=0)
-    produce_entries_in_flight_max: int = Field(default=2_000, ge=1)
-    """Unanswered entries of one produce stream; at this limit the stream is not read."""
-    fetches_in_flight_max: int = Field(default=16, ge=1)
-    """Unanswered requests of one fetch stream; at this limit the stream is not read."""
     fetch_connection_bytes_max: int = Field(default=16 * MIB, ge=RECORDS_BYTES_MAX)
     """Fetched bytes of one connection that were read from disk and not yet written to the connection."""
     fetch_bytes_max: int = Field(default=128 * MIB, ge=RECORDS_BYTES_MAX)
     """The same over all connections. Up to twice this limit, and one and a half times for those of one
     address, a connection that has no fetched bytes may read one answer."""
-    fetch_connection_partitions_max: int = Field(default=100_000, ge=20_000)
-    """Partitions in unanswered fetches of one connection; at this limit its streams are not read."""
-    fetch_partitions_max: int = Field(default=500_000, ge=20_000)
-    """The same over all connections."""
-    leader_waits_max: int = Field(default=100_000, ge=1)
-    """Partitions whose next leader clients wait for; further requests are answered at once."""
-    list_offsets_ms_max: int = Field(default=5_000, ge=1)
-    """Time for all partitions of one ListOffsets; the remaining partitions are then refused with a
-    retriable error."""
-    metadata_age_ms_max: int = Field(default=500, ge=0)
-    """How old a broker's metadata of partitions that it does not host may be. Metadata of a topic
-    that takes long to read is used for ten times that long, at most 5 s."""
-    metadata_read_ms_max: int = Field(default=2_000, ge=1)
-    """How long a client's metadata request waits for ZooKeeper; then the broker answers from its
-    last reading."""
 
     # metrics
     metrics_partitions_max: int = Field(default=3_000, ge=0, le=REPLICAS_PER_BROKER_MAX)
@@ -160,16 +115,10 @@ class BrokerSettings(ListenerSettings):
     """Memory of one coordinator partition for its groups: members, offsets, reported ownership."""
     offset_metadata_bytes_max: int = Field(default=4 * KIB, ge=0)
     offsets_per_commit_max: int = Field(default=10_000, ge=1, le=GROUP_REQUEST_ELEMENTS_MAX)
-    task_changes_per_report_max: int = Field(default=1_000, ge=TASK_CHANGES_SENT_MAX)
     offsets_retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
     """The offsets of a group without members, and then the group itself, are deleted after this time."""
-    offsets_expiry_check_ms: int = Field(default=60_000, ge=10)
-    group_append_timeout_ms: int = Field(default=5_000, ge=1)
-    """How long a coordinator's record may wait for the high watermark."""
     group_events_topic_partitions: int = Field(default=1, ge=1, le=1_000)
     """Partitions of `__group_events`, when it is created; all events of one group are in one of them."""
-    events_waiting_max: int = Field(default=20_000, ge=1)
-    """Events that wait to be written to an internal topic; beyond it the oldest are dropped and counted."""
 
     # the record of state changes
     state_changes_topic_partitions: int = Field(default=1, ge=1, le=1_000)
@@ -177,8 +126,6 @@ class BrokerSettings(ListenerSettings):
     same one."""
     state_changes_topic_replication_factor: int = Field(default=3, ge=1, le=100)
     """If fewer brokers are alive when it is created: the number of live brokers."""
-    isr_trail_events_max: int = Field(default=16, ge=1, le=256)
-    """Events that a partition's `isr` znode keeps until `__state_changes` has them."""
 
     # Kafka clients
     kafka_port: int | None = Field(default=None, ge=0, le=65535)
@@ -209,8 +156,6 @@ class BrokerSettings(ListenerSettings):
     kafka_receiving_bytes_max: int = Field(default=256 * MIB, ge=64 * MIB)
     """Memory for requests that arrive, wait or are in progress, over all connections; at this limit none is
     read."""
-    kafka_requests_in_flight_max: int = Field(default=64, ge=1)
-    """Unanswered requests of one connection; at this limit it is not read. Only Produce has several."""
     kafka_fetch_bytes_max: int = Field(default=8 * MIB, ge=RECORDS_BYTES_MAX)
     """Records in one answer to a Kafka client; more if the first batch is larger."""
     kafka_connections_max: int = Field(default=5_000, ge=1)
@@ -219,28 +164,17 @@ class BrokerSettings(ListenerSettings):
     """Connections from one address."""
     kafka_idle_ms_max: int = Field(default=600_000, ge=100)
     """A connection that sends no request for this long, or leaves answers unread for it, is closed."""
-    kafka_frame_ms_max: int = Field(default=30_000, ge=100)
-    """How long one request may take to arrive; then the connection is closed."""
-    kafka_write_ms_max: int = Field(default=30_000, ge=100)
-    """A client that reads nothing of its answers for this long is disconnected."""
 
     # storage
     retention_check_ms: int = Field(default=60_000, ge=50)
-    compaction_check_ms: int = Field(default=15_000, ge=50)
-    """How often a broker checks which logs are worth compacting."""
     compaction_map_bytes: int = Field(default=128 * MIB, ge=1 * KIB)
     """Memory for the keys of the log that is being compacted; a log with more keys takes several passes."""
-    flush_check_ms: int = Field(default=1_000, ge=10)
     producer_expiry_ms: int = Field(default=PRODUCER_EXPIRY_MS, ge=1)
     producers_per_partition_max: int = Field(default=PRODUCERS_PER_PARTITION_MAX, ge=1)
     """Idempotent producers that a partition remembers; beyond it, the caller that has most makes room."""
     trace_every: int = Field(default=0, ge=0)
     """Each step of the way of every Nth record of a partition (offsets 0, N, 2N…) is a line of the log, and
     `strandline log trace` shows it; 0: of no record."""
-    boot_id_file: Path = Path("/proc/sys/kernel/random/boot_id")
-    """Identifies the running kernel: after a reboot the page cache is lost (CORRECTNESS E2)."""
-    crash_points: str = ""
-    """Tests only: named points at which this process dies or fails, `name` or `name:nth`, comma-separated."""
 
     @field_validator("follower_silence_ms")
     @classmethod

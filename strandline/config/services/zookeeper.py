@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from strandline.config.services.constants import ZooKeeperConstants
+
 
 class ServiceSettings(BaseModel):
     """How a service writes its log."""
@@ -18,13 +20,12 @@ class ServiceSettings(BaseModel):
     log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
 
 
-class ZooKeeperSettings(ServiceSettings):
+class ZooKeeperSettings(ZooKeeperConstants, ServiceSettings):
     """How to reach ZooKeeper."""
 
     zookeeper: str = "127.0.0.1:2181"
     """host:port, several with commas, a chroot at the end if wanted."""
     zookeeper_session_timeout_ms: int = Field(default=3_000, ge=500, le=120_000)
-    zookeeper_reconnect_delay_max_ms: int = Field(default=300, ge=10)
     zookeeper_ssl: bool = False
     """Whether connections to ZooKeeper are encrypted; the server then has to show a certificate."""
     zookeeper_ssl_cafile: Path | None = None

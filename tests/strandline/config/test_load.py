@@ -54,7 +54,14 @@ def test_a_client_reads_neither_environment_nor_file(tmp_path: Path) -> None:
     [
         ({}, r"setting broker_id: required \(set STRANDLINE_BROKER_ID\)"),
         ({"BROKER_ID": "-1"}, r"setting broker_id = '-1': .* \(set STRANDLINE_BROKER_ID\)"),
-        ({"BROKER_ID": "1", "PUSH_WINDOW": ""}, "setting push_window = '': give a whole number, 1 to 64"),
+        (
+            {"BROKER_ID": "1", "OFFSETS_TOPIC_PARTITIONS": ""},
+            "setting offsets_topic_partitions = '': give a whole number, 1 to 1000",
+        ),
+        (
+            {"BROKER_ID": "1", "TEST_PUSH_WINDOW": "65"},
+            r"push_window = '65': give a whole number, 1 to 64 \(set STRANDLINE_TEST_PUSH_WINDOW\)",
+        ),
         (
             {"BROKER_ID": "1", "DATA_DIR": "d", "KAFKA_EXTERNAL_PORT": "29092"},
             r"setting kafka_external_port = '29092': .*needs kafka_port too",
@@ -96,6 +103,18 @@ def test_an_invalid_setting_is_named_with_its_variable(environment: dict[str, st
     variables = {f"STRANDLINE_{name}": value for name, value in environment.items()}
     with pytest.raises(SettingsError, match=message):
         build(BrokerSettings, {"data_dir": Path("d")}, variables)
+
+
+def test_a_constant_is_read_from_arguments_and_from_variables_for_tests_alone(tmp_path: Path) -> None:
+    """A process that a test starts has no other way."""
+    given = {"data_dir": Path("d"), "broker_id": 1}
+    ignored = {
+        "STRANDLINE_CONFIG": written(tmp_path, "push_window = 9\ntest_push_window = 9"),
+        "STRANDLINE_PUSH_WINDOW": "9",
+    }
+    assert build(BrokerSettings, given, ignored).push_window == 2
+    assert build(BrokerSettings, given, {**ignored, "STRANDLINE_TEST_PUSH_WINDOW": "3"}).push_window == 3
+    assert build(BrokerSettings, {**given, "push_window": 4}, {}).push_window == 4
 
 
 def test_an_empty_host_is_not_set() -> None:

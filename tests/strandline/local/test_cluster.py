@@ -139,10 +139,14 @@ async def test_settings_reach_the_broker_and_stay_with_it(make_cluster: ClusterF
             "MALLOC_TRIM_THRESHOLD_=268435456",
         } <= set(environment(broker_id))
     await cluster.kill_broker(1)
-    await cluster.start_broker(1, election_step_ms=99)
+    await cluster.start_broker(1, handover_ms=99, election_step_ms=99)
     await cluster.kill_broker(1)
     await cluster.start_broker(1)
-    assert {"STRANDLINE_KEEP_IN_SYNC_MS=750", "STRANDLINE_ELECTION_STEP_MS=99"} <= set(environment(1))
+    assert {
+        "STRANDLINE_KEEP_IN_SYNC_MS=750",
+        "STRANDLINE_HANDOVER_MS=99",
+        "STRANDLINE_TEST_ELECTION_STEP_MS=99",
+    } <= set(environment(1))
 
 
 @pytest.mark.slow

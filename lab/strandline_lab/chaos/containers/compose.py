@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from strandline.config.load import variable_of
+from strandline.config.services.broker import BrokerSettings
+from strandline.config.services.constants import constants_of
 from strandline_lab.chaos.containers.commands import CommandFailed, run
 from strandline_lab.chaos.containers.engine import IMAGE, PROJECT, Engine
 from strandline_lab.chaos.world import WorldFailed
@@ -45,7 +48,8 @@ def overlay(settings: Mapping[str, Any], disk_mb: int) -> dict[str, Any]:
         service: {"networks": {"strandline": {"ipv4_address": address}}, "healthcheck": {"interval": "1h"}}
         for service, address in ADDRESSES.items()
     }
-    environment = {f"STRANDLINE_{name.upper()}": str(value) for name, value in settings.items()}
+    constants = constants_of(BrokerSettings)
+    environment = {variable_of(name, constants): str(value) for name, value in settings.items()}
     for broker in disks:
         services[broker] |= {"depends_on": [DISKS], "environment": environment}
     services[DISKS] = {

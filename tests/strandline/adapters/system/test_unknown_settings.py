@@ -11,7 +11,12 @@ import pytest
 from pydantic import BaseModel
 
 import strandline.config
-from strandline.adapters.system.unknown_settings import OTHER_VARIABLES, UnknownName, unknown_names
+from strandline.adapters.system.unknown_settings import (
+    OTHER_VARIABLES,
+    UnknownName,
+    constants_named,
+    unknown_names,
+)
 from strandline.config.explain.usage import PREFIX
 from strandline.errors import SettingsError
 
@@ -41,6 +46,15 @@ def test_a_name_of_another_program_is_known(tmp_path: Path) -> None:
     file = with_file(tmp_path, "controller_id = 1\nbroker_id = 2\nlinger_ms = 5\nstate_dir = 's'")
     variables = {f"{PREFIX}{name.upper()}": "" for name in ("sasl_password", "rack", *OTHER_VARIABLES)}
     assert unknown_names({**variables, **file, "strandline_port": "1"}) == []
+
+
+def test_a_constant_is_found_with_its_value_and_one_for_tests_is_not(tmp_path: Path) -> None:
+    """They were settings in earlier versions."""
+    environment = {**with_file(tmp_path, "push_window = 8"), "Strandline_Mend_After_Ms": "5"}
+    assert constants_named(environment) == {"push_window": 2, "Strandline_Mend_After_Ms": 10_000}
+    assert unknown_names(environment) == []
+    for_tests = {"STRANDLINE_TEST_PUSH_WINDOW": "8"}
+    assert (constants_named(for_tests), unknown_names(for_tests)) == ({}, [])
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
