@@ -40,17 +40,8 @@ BROKERS: Final = gauge(f"{_KAFKA}activebrokercount", "Brokers that are registere
 BROKERS_GONE: Final = gauge(
     f"{_KAFKA}fencedbrokercount", "Brokers that were registered once, have a queue still, and are not alive."
 )
-UNDER_REPLICATED: Final = gauge(
-    "strandline_underreplicated_partitions",
-    "Partitions with fewer live replicas in sync than are assigned; also those that no broker leads.",
-)
-UNDER_MIN_INSYNC: Final = gauge(
-    "strandline_underminisr_partitions",
-    "Partitions with fewer live replicas in sync than `min.insync.replicas`.",
-)
-REASSIGNING: Final = gauge("strandline_reassigning_partitions", "Partitions that are being reassigned.")
 OVERDUE: Final = gauge(
-    "strandline_overdue_reassignments", "Of these, partitions whose reassignment has passed its deadline."
+    "strandline_overdue_reassignments", "Partitions whose reassignment has passed its deadline."
 )
 DRAINED: Final = gauge("strandline_drained_brokers", "Brokers that are to lead nothing, or to have nothing.")
 BALANCE_UNDER_WAY: Final = gauge(
@@ -85,7 +76,7 @@ REFUSED_MUTATIONS: Final = counter(
 
 METRICS: Final = (
     ACTIVE, EPOCH, TOPICS, PARTITIONS, OFFLINE, NOT_PREFERRED, BROKERS, BROKERS_GONE,
-    UNDER_REPLICATED, UNDER_MIN_INSYNC, REASSIGNING, OVERDUE, DRAINED,
+    OVERDUE, DRAINED,
     BALANCE_UNDER_WAY, BALANCE_PAUSED, BALANCE_MOVES,
     ALIVE, QUEUE_REQUESTS, QUEUE_AGE_S, QUEUE_ZNODES, LOOK_AGE_S,
     *REQUEST_METRICS, MALFORMED, TOO_MANY, REFUSED_MUTATIONS,
@@ -142,9 +133,6 @@ class ControllerMetrics:
         yield NOT_PREFERRED.is_now(census.not_preferred)
         yield BROKERS.is_now(census.brokers_alive)
         yield BROKERS_GONE.is_now(census.brokers_gone)
-        yield UNDER_REPLICATED.is_now(census.under_replicated)
-        yield UNDER_MIN_INSYNC.is_now(census.under_min_insync)
-        yield REASSIGNING.is_now(census.reassigning)
         yield OVERDUE.is_now(census.overdue)
         yield DRAINED.is_now(census.brokers_drained)
         yield LOOK_AGE_S.is_now(self._clock.monotonic() - health.looked_at)

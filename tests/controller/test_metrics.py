@@ -47,7 +47,6 @@ async def test_the_active_one_reports_the_cluster_and_every_brokers_queue(
         assert found("kafka_controller_kafkacontroller_offlinepartitionscount") == 2
         assert found("kafka_controller_kafkacontroller_activebrokercount") == 2
         assert found("kafka_controller_kafkacontroller_fencedbrokercount") == 1
-        assert found("strandline_underreplicated_partitions") == 2
         assert found("strandline_refused_mutations_total") == 0
         for broker in ("1", "2", "3"):
             waiting = found("strandline_state_queue_requests", broker)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from strandline.adapters.system.clock import thread_cpu_s
-from strandline.adapters.telemetry.metrics import Histogram, Sample, counter, gauge, histogram
+from strandline.adapters.telemetry.metrics import Histogram, Sample, gauge, histogram
 from strandline.ports import Clock
 
 SAMPLED_EVERY_S: Final = 1.0
@@ -29,15 +29,12 @@ IDLE_NETWORK: Final = gauge(
 IDLE_HANDLERS: Final = gauge(
     "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent", _IDLE.format("")
 )
-CPU_S: Final = counter(
-    "strandline_event_loop_cpu_seconds_total", "Seconds for which that thread has had a processor."
-)
 DELAY_MS: Final = histogram(
     "strandline_event_loop_delay_ms",
     "How late a timer of the loop was, measured once a second, milliseconds: requests wait as long.",
 )
 
-LOOP_METRICS: Final = (IDLE_NETWORK, IDLE_HANDLERS, CPU_S, DELAY_MS)
+LOOP_METRICS: Final = (IDLE_NETWORK, IDLE_HANDLERS, DELAY_MS)
 
 
 class LoopLoad:
@@ -76,5 +73,4 @@ class LoopLoad:
         idle = min(1.0, max(0.0, idle))
         yield IDLE_NETWORK.is_now(idle)
         yield IDLE_HANDLERS.is_now(idle)
-        yield CPU_S.is_now(has)
         yield DELAY_MS.is_now(self._delays_ms.read())
