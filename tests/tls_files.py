@@ -15,12 +15,13 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from strandline.cli.shell.clock import now
 from strandline.config.client import ClientSettings
 
 HOSTS = ("127.0.0.1", "localhost")
-LONG_AGO = datetime.now(UTC) - timedelta(days=30)
-YESTERDAY = datetime.now(UTC) - timedelta(days=1)
-TOMORROW = datetime.now(UTC) + timedelta(days=1)
+LONG_AGO = now(UTC) - timedelta(days=30)
+YESTERDAY = now(UTC) - timedelta(days=1)
+TOMORROW = now(UTC) + timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from strandline.cli.shell.clock import now
 from strandline.cli.shell.command import INTERRUPTED, Command, Invocation, pass_invocation, run
 from strandline.report.text.durations import age
 
@@ -87,7 +88,7 @@ def state_changes(
                     if invocation.out.json:
                         invocation.out.emit(dump_event(event))
                     else:
-                        invocation.out.line(line_of(event, datetime.now().date()))
+                        invocation.out.line(line_of(event, now().date()))
                     if follow:
                         sys.stdout.flush()
             if not shown:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from strandline.cli.shell.clock import now
 from strandline.cli.shell.command import INTERRUPTED, Command, Invocation, pass_invocation, run
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ids import GROUP_EVENTS_TOPIC, TopicPartition
@@ -49,7 +49,7 @@ def events(invocation: Invocation, group: str | None, follow: bool) -> None:
             elif invocation.out.json:
                 invocation.out.emit(event)
             else:
-                invocation.out.line(line_of(event, datetime.now().date()))
+                invocation.out.line(line_of(event, now().date()))
         if follow:
             sys.stdout.flush()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 
 import click
 
 from strandline.cli.security.local_zookeeper import local_zookeeper
+from strandline.cli.shell.clock import now
 from strandline.cli.shell.command import Command, Group, Invocation, pass_invocation, run
 
 
@@ -29,7 +30,7 @@ def create(invocation: Invocation, folder: Path) -> None:
     """Make an authority in FOLDER: ca.pem, and its key."""
     from strandline.adapters.tls.authority import Authority
 
-    Authority.create(folder, _now())
+    Authority.create(folder, now(UTC))
     invocation.out.line(f"made {folder}/ca.pem")
 
 
@@ -51,14 +52,8 @@ def issue(invocation: Invocation, folder: Path, name: str, hosts: tuple[str, ...
 
     if not re.fullmatch(r"[\w.@-]+", name) or name == "ca":
         raise click.BadParameter(f"{name!r} cannot be the name of files", param_hint="NAME")
-    Authority.load(folder).issue(name, _now(), days=days, hosts=hosts)
+    Authority.load(folder).issue(name, now(UTC), days=days, hosts=hosts)
     invocation.out.line(f"issued {folder}/{name}.pem for {days} days")
-
-
-def _now() -> datetime:
-    from strandline.adapters.system.clock import SystemClock
-
-    return datetime.fromtimestamp(SystemClock().wall_ms() / 1000, UTC)
 
 
 @security.command("migrate-zookeeper", cls=Command)

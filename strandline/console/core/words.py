@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from strandline.report.text.durations import age
 from strandline.report.text.sizes import size
 
 UNKNOWN: Final = "unknown"
-_ISO: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII
-)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def bytes_(count: int | None) -> str:
@@ -92,25 +90,16 @@ def shown(text: str) -> str:
 
 
 def utc(at_ms: int) -> str:
-    """A moment in milliseconds since 1970 as ISO 8601 in UTC.
+    """A moment in milliseconds since 1970 as ISO 8601 in UTC; the milliseconds alone after the year 9999.
 
-    The days are counted as in https://howardhinnant.github.io/date_algorithms.html (civil_from_days).
-
-    >>> utc(0), utc(1_709_210_096_123)
-    ('1970-01-01T00:00:00.000Z', '2024-02-29T12:34:56.123Z')
+    >>> utc(0), utc(1_709_210_096_123), utc(10**15)
+    ('1970-01-01T00:00:00.000Z', '2024-02-29T12:34:56.123Z', '1000000000000000 ms')
     """
-    days, ms = divmod(at_ms, 86_400_000)
-    era, of_era = divmod(days + 719_468, 146_097)
-    year_of_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted = (5 * of_year + 2) // 153
-    day = of_year - (153 * shifted + 2) // 5 + 1
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    year = year_of_era + era * 400 + (month <= 2)
-    hour, ms = divmod(ms, 3_600_000)
-    minute, ms = divmod(ms, 60_000)
-    second, ms = divmod(ms, 1_000)
-    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z"
+    try:
+        at = _EPOCH + timedelta(milliseconds=at_ms)
+    except OverflowError:
+        return f"{at_ms} ms"
+    return at.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def ms_of(text: str) -> int | None:
@@ -119,21 +108,9 @@ def ms_of(text: str) -> int | None:
     >>> ms_of("1970-01-02"), ms_of("2024-02-29T12:34:56.123Z"), ms_of("1970-01-01T01:00+01:00"), ms_of("noon")
     (86400000, 1709210096123, 0, None)
     """
-    found = _ISO.fullmatch(text.strip())
-    if found is None:
+    try:
+        at = datetime.fromisoformat(text.strip())
+    except ValueError:
         return None
-    year, month, day, hour, minute, second = (int(found[each] or 0) for each in range(1, 7))
-    shifted = (month + 9) % 12
-    of_year = year - (month <= 2)
-    era, year_of_era = divmod(of_year, 400)
-    day_of_year = (153 * shifted + 2) // 5 + day - 1
-    days = era * 146_097 + 365 * year_of_era + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
-    ms = int((found[7] or "").ljust(3, "0")[:3])
-    at_ms = 1_000 * (((days * 24 + hour) * 60 + minute) * 60 + second) + ms
-    exact = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}."
-    if not utc(at_ms).startswith(exact):  # a 30th of February, an hour 25
-        return None
-    if found[8] and found[8] != "Z":
-        ahead = int(found[8][1:3]) * 60 + int(found[8][-2:])
-        at_ms -= 60_000 * (ahead if found[8][0] == "+" else -ahead)
-    return at_ms if at_ms >= 0 else None
+    since = (at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH
+    return since // timedelta(milliseconds=1) if since >= timedelta() else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from kafka import KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider as PythonTokenProvider
 
 from strandline import Admin
+from strandline.cli.shell.clock import now
 from strandline.local.cluster import LocalCluster
 from strandline.security.acls import (
     AclBinding,
@@ -48,7 +48,7 @@ class Stage:
     cafile: Path
 
     def token(self, valid_s: float = 600.0, **claims: Any) -> str:
-        return self.issuer.token(time.time() + valid_s, algorithm="ES256", **claims)
+        return self.issuer.token(now().timestamp() + valid_s, algorithm="ES256", **claims)
 
     def of_librdkafka(
         self, valid_s: float = 600.0, renewed_s: float = 600.0, **claims: Any
@@ -56,7 +56,7 @@ class Stage:
         """The client renews its token before `renewed_s` have passed."""
 
         def give(_: str) -> tuple[str, float]:
-            return self.token(valid_s, **claims), time.time() + renewed_s
+            return self.token(valid_s, **claims), now().timestamp() + renewed_s
 
         return {
             "bootstrap.servers": self.cluster.kafka_bootstrap,
@@ -90,7 +90,7 @@ class Strangers(Provider):
     """Its tokens are of another issuer."""
 
     async def token(self) -> str:
-        return Issuer().token(time.time() + 600, algorithm="ES256")
+        return Issuer().token(now().timestamp() + 600, algorithm="ES256")
 
 
 class PythonProvider(PythonTokenProvider):  # type: ignore[misc]  # the library has no types

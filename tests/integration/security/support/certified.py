@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 
 from strandline.adapters.tls.authority import Authority, certificate_path, key_path
+from strandline.cli.shell.clock import now
 from strandline.local.cluster import LocalCluster
 
 
 def certified(cluster: LocalCluster, name: str) -> dict[str, Any]:
     """The settings of a client with a new certificate that names it so."""
-    Authority.load(cluster.directory / "tls").issue(name, datetime.now(UTC), days=1)
+    Authority.load(cluster.directory / "tls").issue(name, now(UTC), days=1)
     return showing(cluster, name)
 
 

@@ -7,7 +7,7 @@ import itertools
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from cryptography import x509
 
 from strandline import Admin, Producer
 from strandline.adapters.tls.authority import Authority, certificate_path, key_path
+from strandline.cli.shell.clock import now
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS
@@ -82,7 +83,7 @@ def issue_all(cluster: LocalCluster, authority: Authority) -> None:
     """New certificates for all members and the admin."""
     for name in ("broker-1", "broker-2", "broker-3", "controller-1", "admin"):
         hosts = () if name == "admin" else ("127.0.0.1", "localhost")
-        authority.issue(name, datetime.now(UTC), days=1, hosts=hosts)
+        authority.issue(name, now(UTC), days=1, hosts=hosts)
         for path in (key_path(authority.folder, name), certificate_path(authority.folder, name)):
             put_in_place(cluster, path.name, path.read_bytes())
 
@@ -142,8 +143,8 @@ async def test_an_authority_replaces_another_in_two_steps_under_load(
     for name in ("ca.pem", "admin.pem", "admin.key"):
         shutil.copy(cluster.directory / "tls" / name, tmp_path / name)
     old_ca, old_shown = tmp_path / "ca.pem", tmp_path / "admin.pem"
-    new = Authority.create(tmp_path / "new", datetime.now(UTC), name="the new authority")
-    new.issue("stranger", datetime.now(UTC), days=1)
+    new = Authority.create(tmp_path / "new", now(UTC), name="the new authority")
+    new.issue("stranger", now(UTC), days=1)
     new_ca, new_shown = new.folder / "ca.pem", new.folder / "stranger.pem"
 
     async def all_let_in(cafile: Path, shown: Path) -> bool:

@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from strandline.adapters.tls.peers import to_every_address
 from strandline.adapters.tls.refused_handshake import why_refused
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.adapters.tls.server_context import NewestContext
+from strandline.cli.shell.clock import now
 from strandline.config.client import ClientSettings
 from strandline.errors import AuthenticationFailed, BrokerNotAvailable, SettingsError
 from strandline.local.ports import LOOPBACK
@@ -212,7 +213,7 @@ async def test_a_server_whose_certificate_is_outside_its_time(
 async def test_a_client_whose_certificate_expires_while_it_runs(ours: TestAuthority, serve: Serve) -> None:
     """CORRECTNESS X12."""
     address = await serve(ours.issue("broker-1"))
-    soon = ours.issue("alice", not_after=datetime.now(UTC) + timedelta(seconds=2))
+    soon = ours.issue("alice", not_after=now(UTC) + timedelta(seconds=2))
     pem = ReloadedPem(soon.client, SystemClock())
     await eventually(lambda: pem.complaint() is not None, deadline_s=TIMEOUT_S)
     transport = GrpcTransport(pem_of=to_every_address(pem))

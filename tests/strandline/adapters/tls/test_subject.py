@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 from strandline.adapters.rpc.grpc_listener import CERTIFICATE
 from strandline.adapters.tls.distinguished_name import SHORT_NAMES, subject_of
 from strandline.adapters.tls.subject import PRINCIPALS_KEPT_MAX, CertificatePrincipals
+from strandline.cli.shell.clock import now
 from strandline.errors import AuthenticationFailed, SettingsError
 from strandline.local.ports import LOOPBACK
 from strandline.security.principal import Principal
@@ -79,15 +80,15 @@ SUBJECTS: dict[str, Sequence[Sequence[Attribute]]] = {
 def self_signed(folder: Path, subject: Sequence[Sequence[Attribute]]) -> tuple[Path, Path]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.RelativeDistinguishedName(part) for part in subject])
-    now = datetime.datetime.now(datetime.UTC)
+    issued = now(datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(issued - datetime.timedelta(days=1))
+        .not_valid_after(issued + datetime.timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
         .sign(key, hashes.SHA256())
