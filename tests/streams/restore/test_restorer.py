@@ -24,9 +24,7 @@ from strandline.testing import SimulatedCluster
 from strandline.vocabulary.log import FetchRequest
 from tests.streams.restore.changelogs import Changelog, contents, create_topic, new_changelogs, raised
 from tests.streams.restore.conftest import OpenStore
-from tests.waiting import eventually
-
-WAIT_S_MAX = 5.0
+from tests.waiting import DEADLINE_S, eventually
 
 
 class Watched(GrpcTransport):
@@ -132,11 +130,11 @@ async def test_a_changelog_at_a_broker_of_an_earlier_version_is_restored(
     (changelog,) = await new_changelogs(cluster)
     await changelog.fill(100)
     store, host = open_store(), replace(system_host(), transport=lambda _key: OfEarlierBrokers())
-    async with asyncio.timeout(WAIT_S_MAX), Restorer(cluster.bootstrap, settings={}, host=host) as restorer:
+    async with asyncio.timeout(DEADLINE_S), Restorer(cluster.bootstrap, settings={}, host=host) as restorer:
         assert await restorer.begin(changelog.task, changelog.name, store).complete() == changelog.end
         assert await restorer.epoch_end(changelog.name, store.kept.leader_epoch) is None
     assert contents(store) == changelog.table
-    async with asyncio.timeout(WAIT_S_MAX), Admin(cluster.bootstrap, host=host) as admin:
+    async with asyncio.timeout(DEADLINE_S), Admin(cluster.bootstrap, host=host) as admin:
         (end,) = (await admin.list_epoch_ends({changelog.name: 0})).values()
     assert isinstance(end, CallUnknown) and "may be of an earlier version" in end.message
 

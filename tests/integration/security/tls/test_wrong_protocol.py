@@ -16,8 +16,8 @@ from strandline.local.ports import LOOPBACK, free_ports
 from tests.conftest import ClusterFactory
 from tests.tls_files import TestAuthority
 
-SAID_S_MAX: Final = 2.0
-"""How soon the client knows."""
+SAID_S_MAX: Final = 8.0
+"""A client knows that it is refused before a request times out, which takes ten seconds."""
 API_VERSIONS: Final = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 """A request of Kafka's protocol."""
 
