@@ -27,7 +27,6 @@ def different(cluster: LocalCluster) -> list[Finding]:
     return [*replica_logs.compare(log_id, found[log_id], RECORDS)]
 
 
-@pytest.mark.timeout(90)
 async def test_a_byte_that_changed_on_the_disk_of_one_broker_is_found(make_cluster: ClusterFactory) -> None:
     """E15, T1: what is below the high watermark is the same everywhere, also after a change of leader."""
     cluster = await make_cluster(brokers=2)

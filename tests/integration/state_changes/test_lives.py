@@ -109,7 +109,6 @@ async def intruder(harness: Harness, tmp_path: Path) -> AsyncIterator[Intruder]:
         await one.process.stop(clean=False, timeout_s=0)
 
 
-@pytest.mark.timeout(60)
 async def test_a_second_broker_with_the_same_id_refuses_to_start(
     harness: Harness, intruder: Intruder
 ) -> None:
@@ -121,7 +120,6 @@ async def test_a_second_broker_with_the_same_id_refuses_to_start(
     assert await harness.broker_epoch(2) == life
 
 
-@pytest.mark.timeout(60)
 async def test_a_data_folder_of_another_cluster_is_refused(intruder: Intruder, tmp_path: Path) -> None:
     """Its logs would be taken for this cluster's (E10)."""
     folder = tmp_path / "data"
@@ -132,7 +130,6 @@ async def test_a_data_folder_of_another_cluster_is_refused(intruder: Intruder, t
     assert "data_dir" in said
 
 
-@pytest.mark.timeout(60)
 async def test_a_data_folder_of_another_broker_is_refused(intruder: Intruder, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
@@ -140,14 +137,12 @@ async def test_a_data_folder_of_another_broker_is_refused(intruder: Intruder, tm
     assert "belongs to broker 8" in await intruder.refused(broker_id=9)
 
 
-@pytest.mark.timeout(60)
 async def test_a_data_folder_in_use_is_refused(harness: Harness, intruder: Intruder) -> None:
     said = await intruder.refused(broker_id=1, data_dir=harness.cluster.data_dir(1))
     assert "another process uses this folder" in said
     assert harness.running(1)
 
 
-@pytest.mark.timeout(60)
 async def test_a_port_that_is_taken_is_refused(intruder: Intruder) -> None:
     """Two processes on one port would share its clients between them."""
     with socket.create_server(("127.0.0.1", 0)) as server:

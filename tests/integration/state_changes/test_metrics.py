@@ -244,7 +244,6 @@ async def test_a_broker_that_lost_its_session_is_not_serving_until_it_has_anothe
     await topic.settled()
 
 
-@pytest.mark.timeout(60)
 async def test_a_port_for_metrics_that_is_taken_ends_a_brokers_start(
     harness: Harness, tmp_path: Path
 ) -> None:
