@@ -17,6 +17,8 @@ from strandline.streams.runtime.tasks.local import Wanted
 from tests.streams.runtime.applications import COUNTS, SETTLE_S, Application, found, running, words
 from tests.waiting import eventually
 
+SLOW_RECORDS = 5_000
+"""A member has joined long before half of them are processed, on a busy machine too."""
 OUTAGE_LOOKS = 300
 """A few seconds."""
 
@@ -191,7 +193,7 @@ async def test_a_store_that_turns_out_to_be_damaged_is_restored_while_others_run
 async def test_slices_adapt_to_a_slow_processor_so_that_a_rebalance_is_quick(
     application: Application,
 ) -> None:
-    """Each record takes a twentieth of a second: a joining member waits for a few of them, not for all."""
+    """Each record takes a hundredth of a second: a joining member waits for a few of them, not for all."""
     await application.create(2)
 
     def see(record: Record[str, str]) -> None:
@@ -201,7 +203,7 @@ async def test_slices_adapt_to_a_slow_processor_so_that_a_rebalance_is_quick(
 
     slow = await application.start(see)
     await application.running(slow, [0, 1])
-    await application.write(words(3_000))
+    await application.write(words(SLOW_RECORDS))
     await eventually(lambda: found(slow).total() > 100, deadline_s=SETTLE_S)
     other = await application.start(acceptable_lag=10)
     before = 0
@@ -212,7 +214,7 @@ async def test_slices_adapt_to_a_slow_processor_so_that_a_rebalance_is_quick(
         return bool(running(other))
 
     await eventually(shared, deadline_s=SETTLE_S)
-    assert before < 2_000, "it moved only when all was done"
+    assert before < SLOW_RECORDS / 2, "it moved only when all was done"
 
 
 @pytest.mark.slow
