@@ -14,7 +14,7 @@ GENERATED: Final = "*_pb2*.py"
 
 CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 880,
-    "strandline/adapters": 13_800,
+    "strandline/adapters": 13_550,
     "strandline/auditing": 2_020,
     "strandline/broker": 32_900,
     "strandline/cli": 6_700,
@@ -22,7 +22,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/config": 1_710,
     "strandline/console": 13_300,
     "strandline/consumer": 7_850,
-    "strandline/controller": 9_350,
+    "strandline/controller": 9_100,
     "strandline/errors": 620,
     "strandline/local": 2_550,
     "strandline/pipeline": 7_850,
@@ -32,6 +32,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/report": 850,
     "strandline/rpc": 0,
     "strandline/security": 3_450,
+    "strandline/serving": 440,
     "strandline/simulation": 4_150,
     "strandline/streams": 6_650,
     "strandline/testing": 1_660,

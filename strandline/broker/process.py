@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 from functools import partial
 
 import structlog
 
-from strandline.adapters.audited_calls import audited, refusals_noted
-from strandline.adapters.charged_calls import charged
 from strandline.adapters.framed.port import FramedPort
 from strandline.adapters.logins import Logins
 from strandline.adapters.rpc.logins.at_ports import PortLogins
@@ -25,14 +24,14 @@ from strandline.adapters.token_keys import token_keys
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.broker.events.replica_events import EventRecorder
 from strandline.broker.groups.groups import Groups
-from strandline.broker.groups.server import group_calls
+from strandline.broker.groups.server import group_rows
 from strandline.broker.kafka.apis import kafka_router
 from strandline.broker.kafka.listener import KafkaListener
 from strandline.broker.kafka.router import Router
 from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.log.server import log_calls
+from strandline.broker.log.server import log_rows
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.controller import ADMIN_TIMEOUT_MS, controller_link
 from strandline.broker.metadata.internal_topics import InternalTopics
@@ -55,6 +54,8 @@ from strandline.security.access import Access
 from strandline.security.authorizer import Authorizer
 from strandline.security.login.authenticator import Authenticator
 from strandline.security.quotas.bill import ClientQuotas
+from strandline.serving.refusals import refusals_noted
+from strandline.serving.serve import Serving
 from strandline.standing_warnings import warn_while_unsafe
 from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint
@@ -206,18 +207,18 @@ class Broker:
         )
 
     async def _start_listener(self, log: GuardedLog, groups: Groups, followers: Followers) -> None:
-        served = log_calls(log, self._settings, self._times, self._clock, self._key, self._quotas)
-        internal = audited(ReplicationService(followers, self.access, self._clock).calls(), self._audit)
+        members = Serving(self.access, self._audit, self._clock)
+        internal = members.served(ReplicationService(followers, self.access, self._clock).rows())
+        clients = replace(members, quotas=self._quotas)
+        served = clients.served(
+            [
+                *log_rows(log, self._settings, self._times, self._clock, self._key, self._quotas),
+                *group_rows(groups.handlers),
+            ]
+        )
         logins = PortLogins(self._logins, self._key.is_shown, self._settings, self._clock, self._host.new_id)
         self._framed.offer(internal, logins)
-        await self._listener.start(
-            audited(
-                charged([*served, *group_calls(groups.handlers, self.access)], self._quotas, self._clock),
-                self._audit,
-            ),
-            internal=internal,
-            logins=logins,
-        )
+        await self._listener.start(served, internal=internal, logins=logins)
 
     def _open_folder(self) -> DataFolder:
         settings = self._settings

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from strandline.adapters.carried_out import Changes, lost_role
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.zookeeper import znodes
 from strandline.client.events.writer import EventWriter
@@ -29,6 +28,7 @@ from strandline.host import Host
 from strandline.ports import NoNode
 from strandline.security.authorizer import Authorizer
 from strandline.security.quotas.bill import ClientQuotas
+from strandline.serving.carried_out import Changes, lost_role
 from strandline.vocabulary.admin import BalanceDescription
 from strandline.vocabulary.metadata import Endpoint
 

@@ -7,7 +7,6 @@ from typing import Final
 
 import structlog
 
-from strandline.adapters.audited_calls import audited, refusals_noted
 from strandline.adapters.logins import Logins
 from strandline.adapters.rpc.logins.at_ports import PortLogins
 from strandline.adapters.rpc.refused_requests import RefusedRequests
@@ -17,13 +16,17 @@ from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.telemetry.metrics_server import serve_metrics
 from strandline.config.services.controller import ControllerSettings
 from strandline.controller.activity import Activity
-from strandline.controller.api.server import admin_calls
+from strandline.controller.api.checks import AdminChecks
+from strandline.controller.api.server import admin_rows
 from strandline.controller.api.service import AdminService
 from strandline.controller.api.state_changes_stream import StateChangeStreams
 from strandline.controller.metrics import METRICS, ControllerMetrics
 from strandline.errors import SettingsError
 from strandline.host import ServiceHost, ServiceListener
 from strandline.security.access import Access
+from strandline.serving.askers import Askers
+from strandline.serving.refusals import refusals_noted
+from strandline.serving.serve import Serving
 from strandline.standing_warnings import warn_while_unsafe
 
 logger = structlog.get_logger(__name__)
@@ -73,11 +76,16 @@ async def _serve(
     access = Access(activity.authorizer, activity.key.is_shown, activity.not_active, audit.denied)
     logins = Logins(activity.authenticator, host.clock, host.threads, host.new_id, audit)
     await logins.prepare()
-    admin = admin_calls(
-        AdminService(activity), streams, access, activity.key, audit, activity.quotas, activity.carry_out
+    serving = Serving(
+        access,
+        audit,
+        host.clock,
+        askers=Askers(activity.key, activity.quotas),
+        carry_out=activity.carry_out,
     )
+    rows = admin_rows(AdminService(activity), streams, AdminChecks(access, activity.key))
     await listener.start(
-        audited(admin, audit),
+        serving.served(rows),
         logins=PortLogins(logins, activity.key.is_shown, settings, host.clock, host.new_id),
     )
     logger.info("listening", controller=endpoint.id, address=endpoint.address)

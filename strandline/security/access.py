@@ -7,7 +7,7 @@ nothing is refused, and a question costs one comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from strandline.errors import (
@@ -25,6 +25,7 @@ from strandline.security.authorizer import Authorizer
 from strandline.security.members import unknown_key
 from strandline.security.principal import ANONYMOUS, Principal
 from strandline.security.rights import CLUSTER_ACTION, IDEMPOTENT_WRITE, WRITE_TOPIC, Right
+from strandline.security.split import Entry, Split
 
 _ERRORS: Final = {ResourceType.TOPIC: TopicAuthorizationFailed, ResourceType.GROUP: GroupAuthorizationFailed}
 """The refusals by type of resource; for other types ClusterAuthorizationFailed."""
@@ -99,6 +100,12 @@ class Access:
             for name in set(names)
             if not self.allowed(caller, right, name)
         }
+
+    def split(
+        self, caller: Asker, right: Right, entries: Sequence[Entry], name: Callable[[Entry], str]
+    ) -> Split[Entry]:
+        """The entries of a request, by whether the caller has the right to what each of them names."""
+        return Split(entries, name, self.refusals(caller, right, map(name, entries)))
 
     def check_idempotent(self, caller: Asker) -> None:
         """A producer id is for callers that may write to a topic (KIP-679). Raises

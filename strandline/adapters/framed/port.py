@@ -16,11 +16,10 @@ import structlog
 from strandline.adapters.framed.connection import FramedConnection
 from strandline.adapters.framed.frames import FRAMES, Kind
 from strandline.adapters.framed.opening import OPENING_BYTES_MAX, load_opening
-from strandline.adapters.guarded_calls import check_rows
 from strandline.adapters.rpc.refused_requests import TooManyConnections
 from strandline.adapters.rpc.request_parsing import MalformedRequest
 from strandline.adapters.rpc.server.held_calls import HeldCalls
-from strandline.adapters.rpc.serving import OnRefused, serve_stream
+from strandline.adapters.rpc.serving import OnRefused, check_rows, serve_stream
 from strandline.adapters.rpc.wire_errors import error_to_bytes
 from strandline.adapters.system.accepting.byte_server import caller_at
 from strandline.adapters.system.accepting.connection_count import ConnectionCount

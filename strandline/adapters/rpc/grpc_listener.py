@@ -20,14 +20,20 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from strandline.adapters.asked_for import claimed
 from strandline.adapters.client_ids import shown_client_id
-from strandline.adapters.guarded_calls import check_rows
 from strandline.adapters.rpc.logins.bearer import shown_session
 from strandline.adapters.rpc.member_key import shown_key
 from strandline.adapters.rpc.served_stream import begin, write
 from strandline.adapters.rpc.server.grpc_server import new_grpc_server
 from strandline.adapters.rpc.server.held_calls import HeldCalls, host_of
 from strandline.adapters.rpc.server.parsing_interceptor import ParsingInterceptor, only_request
-from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
+from strandline.adapters.rpc.serving import (
+    OnAnswered,
+    OnRefused,
+    check_rows,
+    refusal,
+    serve_call,
+    serve_stream,
+)
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.adapters.system.descriptors import connection_options
 from strandline.adapters.tls.grpc_credentials import add_port

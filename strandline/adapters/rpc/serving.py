@@ -6,21 +6,33 @@ None, it ends the call with the error.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from strandline.adapters.rpc.request_parsing import MalformedRequest
 from strandline.adapters.system.fail_fast import defect_in, report
 from strandline.errors import AuthenticationFailed, IllegalSaslState, StrandlineError
-from strandline.ports import Caller, Listener, Rpc, ServedCall, ServedStream
+from strandline.ports import Caller, Listener, Rpc, Served, ServedCall, ServedStream
 from strandline.security.login.sessions import check_session
+from strandline.security.rpcs import RPCS
 from strandline.tasks import contained
 
 OnAnswered = Callable[[str, float], None]
 """Called with the name of a call and its duration in milliseconds."""
 OnRefused = Callable[[StrandlineError, str], None]
 """Called with an error that a caller got, and the caller's connection."""
+
+
+_OWN: Final = "/strandline."
+"""Paths of strandline's services begin with it; tests serve others."""
+
+
+def check_rows(served: Iterable[Served]) -> None:
+    """Raises LookupError for a call that has no row: it would be open to every caller."""
+    for each in served:
+        if each.rpc.path.startswith(_OWN) and each.rpc.path not in RPCS:
+            raise LookupError(f"{each.rpc.path} has no row in strandline/security/rpcs.py: who may call it?")
 
 
 async def serve_call(

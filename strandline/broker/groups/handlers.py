@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from strandline.adapters.unfinished_changes import unfinished_noted
 from strandline.broker.core.groups.limits import check_group
 from strandline.broker.core.groups.requests import (
     Commit,
@@ -63,6 +62,7 @@ from strandline.security.rights import (
     READ_TOPIC,
     Right,
 )
+from strandline.serving.unfinished import unfinished_noted
 from strandline.tasks import Slices
 from strandline.vocabulary.groups import (
     DescribedGroup,

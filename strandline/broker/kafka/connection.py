@@ -31,6 +31,7 @@ from strandline.ports import Caller, Listener
 from strandline.room import one_host
 from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.security.quotas.model import Quota
+from strandline.serving.charging import charged_time
 from strandline.tasks import Slices
 from strandline.turns import Turns
 
@@ -412,9 +413,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Charges the client for the time of the work."""
         turns = Turns(self._shared.now)
         try:
-            await turns.of(self._handle(slot, arrived, call, began, turns))
+            await charged_time(self._handle(slot, arrived, call, began, turns), bill, turns)
         finally:
-            bill.charge(Quota.REQUEST_PERCENTAGE, turns.taken_s())
             self._hold.begin(bill)
 
     # --- pace and end ------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from math import ceil
 
-from strandline.adapters.charged_calls import charged_time
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.guarded import GuardedLog
@@ -16,6 +15,8 @@ from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Caller, Clock, Reply
 from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.security.quotas.model import Quota
+from strandline.serving.charging import charged_time
+from strandline.turns import Turns
 from strandline.vocabulary.log import FetchAnswer, Fetched, FetchRequest
 
 
@@ -56,7 +57,7 @@ class FetchStreams:
             try:
                 bill = self._quotas.of(caller)
                 work = self._answer(request, writing, reply, caller, bill)
-                await (work if bill is None else charged_time(work, bill, self._clock))
+                await (work if bill is None else charged_time(work, bill, Turns(self._clock.monotonic)))
                 times_ms.observe(self._times.since_ms(arrived))
             finally:
                 self._asked.give_back(caller.connection, asked)

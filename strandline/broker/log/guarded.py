@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
-from strandline.adapters.unfinished_changes import unfinished_noted
 from strandline.broker.core.replication.produce_ticket import OnProduced
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.long_poll import LongPoll
@@ -28,6 +27,7 @@ from strandline.security.rights import (
     Right,
 )
 from strandline.security.topic_changes import write_refusal
+from strandline.serving.unfinished import unfinished_noted
 from strandline.tasks import Slices
 from strandline.vocabulary.log import (
     DeletedRecords,

@@ -13,7 +13,6 @@ from functools import partial
 from math import ceil
 from typing import Final
 
-from strandline.adapters.charged_calls import charged_time, paid
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.guarded import GuardedLog
@@ -23,7 +22,9 @@ from strandline.ids import TopicPartition
 from strandline.ports import Caller, Clock, Reply
 from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.security.quotas.model import Quota
+from strandline.serving.charging import charged_time, paid
 from strandline.tasks import Slices
+from strandline.turns import Turns
 from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
 
 RESULTS_MAX: Final = 500
@@ -101,7 +102,7 @@ class ProduceStream:
         what this one costs."""
         await paid(bill, _BOTH, self._clock)
         bill.charge(Quota.PRODUCER_BYTE_RATE, message.bytes)
-        await charged_time(self._take(message, ceil(bill.wait_s * 1000)), bill, self._clock)
+        await charged_time(self._take(message, ceil(bill.wait_s * 1000)), bill, Turns(self._clock.monotonic))
         if wait_s := bill.wait_s:
             await self._clock.sleep(wait_s)
 

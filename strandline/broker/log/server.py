@@ -6,26 +6,26 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from strandline.adapters.codecs import log as rpcs
-from strandline.adapters.guarded_calls import guarded
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_streams import FetchStreams
 from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.log.produce_stream import ProduceReply, ProduceStream
 from strandline.config.services.broker import BrokerSettings
-from strandline.ports import Caller, Clock, Served, ServedCall, ServedStream
+from strandline.ports import Caller, Clock, ServedStream
 from strandline.security.quotas.bill import ClientQuotas
+from strandline.serving.serve import CallRow, Row
 from strandline.vocabulary.log import ProduceMessage
 
 
-def log_calls(
+def log_rows(
     log: GuardedLog,
     settings: BrokerSettings,
     times: RequestTimes,
     clock: Clock,
     key: MemberKey,
     quotas: ClientQuotas,
-) -> list[Served]:
+) -> list[Row]:
     """The calls, for every listener of one broker."""
     fetches = FetchStreams(log, settings, times, clock, quotas)
 
@@ -34,14 +34,13 @@ def log_calls(
         stream = ProduceStream(log, caller, settings, times, clock, refuse_internal, quotas)
         await stream.serve(requests, reply)
 
-    calls: list[Served] = [
+    return [
         ServedStream(rpcs.SERVED_PRODUCE, produce),
         ServedStream(rpcs.FETCH.served, fetches.serve),
-        ServedCall(rpcs.LIST_OFFSETS.served, log.list_offsets),
-        ServedCall(rpcs.EPOCH_ENDS.served, log.epoch_ends),
-        ServedCall(rpcs.DESCRIBE_REPLICAS.served, log.describe_replicas),
-        ServedCall(rpcs.METADATA.served, log.metadata),
-        ServedCall(rpcs.PARTITION_COUNTS.served, log.partition_counts),
-        ServedCall(rpcs.INIT_PRODUCER_ID.served, lambda _, caller: log.new_identity(caller)),
+        CallRow(rpcs.LIST_OFFSETS.served, log.list_offsets),
+        CallRow(rpcs.EPOCH_ENDS.served, log.epoch_ends),
+        CallRow(rpcs.DESCRIBE_REPLICAS.served, log.describe_replicas),
+        CallRow(rpcs.METADATA.served, log.metadata),
+        CallRow(rpcs.PARTITION_COUNTS.served, log.partition_counts),
+        CallRow(rpcs.INIT_PRODUCER_ID.served, lambda _, caller: log.new_identity(caller)),
     ]
-    return guarded(calls, log.access)

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 import structlog
 
 from strandline.adapters.codecs.replication import REPLICA_FETCH, REPORT_SILENCE
-from strandline.adapters.guarded_calls import guarded
 from strandline.broker.replication.handlers import Followers
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.errors import InvalidRequest, StrandlineError
-from strandline.ports import Caller, Clock, Reply, Served, ServedCall, ServedStream
+from strandline.ports import Caller, Clock, Reply, ServedStream
 from strandline.security.access import Access
+from strandline.serving.serve import CallRow, Row
 from strandline.tasks import Slices
 from strandline.vocabulary.replication import FollowerMessage, LeaderMessage, SilenceQuestion
 
@@ -30,12 +30,11 @@ class ReplicationService:
         self._access = access
         self._clock = clock
 
-    def calls(self) -> list[Served]:
-        served: list[Served] = [
+    def rows(self) -> list[Row]:
+        return [
             ServedStream(REPLICA_FETCH.served, self.serve),
-            ServedCall(REPORT_SILENCE.served, self.report),
+            CallRow(REPORT_SILENCE.served, self.report),
         ]
-        return guarded(served, self._access)
 
     async def report(self, question: SilenceQuestion, caller: Caller) -> float | None:
         """For how long this broker has not heard that one, in seconds; None if it cannot say. Raises as

@@ -6,7 +6,7 @@ Arguments are chosen field by field: no entry has a user's salt or keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
@@ -20,8 +20,8 @@ from strandline.security.rights import (
     ALTER_TOPIC_CONFIGS,
     CREATE_TOPIC,
     DELETE_TOPIC,
-    Right,
 )
+from strandline.serving.serve import Change
 from strandline.vocabulary.admin import (
     AclResult,
     AlterClientQuotas,
@@ -45,15 +45,6 @@ from strandline.vocabulary.admin import (
     UncleanElection,
     UserResult,
 )
-
-
-class Change(NamedTuple):
-    """One thing that a request changed, or may have changed."""
-
-    right: Right
-    name: str
-    arguments: Mapping[str, Any]
-    error: StrandlineError | None = None
 
 
 def _created(asked: CreateTopics, results: Sequence[TopicResult]) -> Iterator[Change]:

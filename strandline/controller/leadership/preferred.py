@@ -14,7 +14,6 @@ from strandline.controller.core.election import check_preferred, is_led
 from strandline.controller.core.reassignment import Placed
 from strandline.controller.core.topics import Brokers
 from strandline.controller.leadership.transfer import LOOK_AGAIN_S, Yielding, yield_leaderships
-from strandline.controller.term.asked import asked_by
 from strandline.controller.term.placements import PlacedPartitions, read_placements, unknown_partition
 from strandline.controller.term.term import Term
 from strandline.errors import (
@@ -32,6 +31,7 @@ from strandline.ids import (
     TopicId,
     TopicPartition,
 )
+from strandline.serving.asked import asked_by
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import PartitionResult
 

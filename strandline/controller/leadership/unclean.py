@@ -14,7 +14,6 @@ from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
 from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX
 from strandline.controller.core.unclean import UncleanPlan, plan_unclean
 from strandline.controller.leadership.transfer import LOOK_AGAIN_S
-from strandline.controller.term.asked import asked_by
 from strandline.controller.term.notices import leave_notices
 from strandline.controller.term.placements import (
     PlacedPartitions,
@@ -40,6 +39,7 @@ from strandline.ids import (
     TopicId,
     TopicPartition,
 )
+from strandline.serving.asked import asked_by
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import ElectUnclean, UncleanElection
 

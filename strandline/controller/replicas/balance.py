@@ -24,13 +24,13 @@ from strandline.controller.core.balance.progress import BalanceStep, describe, n
 from strandline.controller.core.reassignment import MoveFrom, TakeBackTo
 from strandline.controller.core.survey import Survey
 from strandline.controller.replicas.reassignment import Reassignments
-from strandline.controller.term.asked import asked_by, doing_for
 from strandline.controller.term.placements import read_whole
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, OutcomeUnknown
 from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import BadVersion, Create, MultiFailed, NodeExists, NoNode, SetData
+from strandline.serving.asked import asked_by, doing_for
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import BalanceAction, BalanceDescription, BalancePlan, StartBalance
 from strandline.vocabulary.metadata import Balance, BalanceMove, BalanceState

@@ -19,10 +19,10 @@ from strandline.controller.core.reassignment import TakeBackOverdue
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.controller.core.upkeep.deadlines import explained, overdue, waits_for
 from strandline.controller.replicas.reassignment import Reassignments
-from strandline.controller.term.asked import doing_for
 from strandline.controller.term.term import Term
 from strandline.ids import TopicPartition
 from strandline.ports import BadVersion, MultiFailed, NoNode, SetData
+from strandline.serving.asked import doing_for
 from strandline.vocabulary.metadata import Reassignment
 from strandline.vocabulary.reassignment_events import reassignment_overdue
 from strandline.vocabulary.state_changes import AskedBy

@@ -30,11 +30,11 @@ from strandline.controller.core.survey import Survey
 from strandline.controller.core.topics import Brokers
 from strandline.controller.leadership.transfer import Yielding, yield_leaderships
 from strandline.controller.replicas.reassignment import Reassignments
-from strandline.controller.term.asked import asked_by, doing_for
 from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, OutcomeUnknown
 from strandline.ids import BrokerId
 from strandline.ports import BadVersion, Create, Delete, MultiFailed, NodeExists, NoNode, SetData, Znode
+from strandline.serving.asked import asked_by, doing_for
 from strandline.vocabulary.admin import DrainBroker, DrainProgress, PartitionReassignment
 from strandline.vocabulary.metadata import Drain
 from strandline.vocabulary.state_changes import ANY_LIFE, AskedBy

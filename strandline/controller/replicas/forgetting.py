@@ -17,7 +17,6 @@ from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.controller.core.forgetting import Ending, check_forgettable, endings
-from strandline.controller.term.asked import asked_by
 from strandline.controller.term.surveying import read_queue, read_survey
 from strandline.controller.term.term import Term
 from strandline.errors import OutcomeUnknown
@@ -33,6 +32,7 @@ from strandline.ports import (
     Operation,
     SetData,
 )
+from strandline.serving.asked import asked_by
 from strandline.vocabulary.admin import ForgottenBroker
 
 logger = structlog.get_logger(__name__)

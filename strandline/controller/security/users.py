@@ -18,13 +18,13 @@ from strandline.adapters.zookeeper.security.folder_reader import FolderReader
 from strandline.adapters.zookeeper.security.user_znodes import USER_FOLDER, user_path
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.security.writes import Write, compare_and_set, each_alone
-from strandline.controller.term.asked import asked_by
 from strandline.controller.term.term import Term
 from strandline.errors import ClusterAuthorizationFailed, InvalidRequest, ResourceNotFound
 from strandline.security.authorizer import Authorizer
 from strandline.security.login.credentials import Credentials, UserChange, changed
 from strandline.security.login.mechanisms import check_user_name
 from strandline.security.principal import Principal
+from strandline.serving.asked import asked_by
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import UserDescription, UserResult
 

@@ -12,7 +12,6 @@ from strandline.adapters.zookeeper.facts import read_drains
 from strandline.config.services.controller import ControllerSettings
 from strandline.controller.core.cluster import ClusterPicture
 from strandline.controller.core.topics import Brokers
-from strandline.controller.term.asked import asked_by
 from strandline.controller.term.fenced_session import FencedSession, Happened
 from strandline.controller.term.reading import read_brokers
 from strandline.controller.term.recorder import RequestRecorder
@@ -22,6 +21,7 @@ from strandline.errors import InvalidReplicaAssignment
 from strandline.host import Host
 from strandline.ids import BrokerId
 from strandline.ports import Check, Create, MultiFailed, NodeExists, NoNode, Operation
+from strandline.serving.asked import asked_by
 from strandline.vocabulary.metadata import Endpoint
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import ceil
 from typing import Final
 
-from strandline.controller.term.asked import bill
 from strandline.errors import ThrottlingQuotaExceeded
 from strandline.security.quotas.model import Quota
+from strandline.serving.asked import bill
 
 RATE: Final = Quota.CONTROLLER_MUTATION_RATE
 RETRY_AFTER_MS_MAX: Final = 2**31 - 1

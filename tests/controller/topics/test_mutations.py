@@ -8,7 +8,6 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX
-from strandline.controller.term.asked import doing_for
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.topics.deletion import mark_for_deletion
 from strandline.controller.topics.mutations import RATE, RETRY_AFTER_MS_MAX, count_mutations
@@ -18,6 +17,7 @@ from strandline.ports import Caller, Coordination
 from strandline.security.principal import Principal
 from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.security.quotas.model import RATE_MIN, Quota, QuotaEntity, Quotas
+from strandline.serving.asked import doing_for
 from strandline.vocabulary.admin import AlterTopic, NewTopic, TopicResult
 from tests.controller.support.running import Activate
 from tests.controller.support.znodes_seen import topic_node

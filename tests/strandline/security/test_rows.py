@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from grpc_health.v1 import health_pb2
 
-from strandline.adapters.guarded_calls import check_rows, guarded
+from strandline.adapters.rpc.serving import check_rows
+from strandline.adapters.telemetry.audit import Audit
 from strandline.broker.kafka.call import Api, answered
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire import apis
@@ -32,6 +33,8 @@ from strandline.security.kafka_apis import KAFKA_APIS
 from strandline.security.principal import Principal
 from strandline.security.rows import Decided
 from strandline.security.rpcs import RPCS
+from strandline.serving.serve import CallRow, Serving
+from tests.hand_clock import HandClock
 from tests.waiting import eventually
 
 ALICE = Caller("ipv4:192.0.2.1:1", "192.0.2.1", principal=Principal("alice"))
@@ -80,16 +83,22 @@ async def unused(*_: Any) -> Any:
     raise AssertionError("nothing is called")
 
 
-def served(path: str, handle: Any = unused) -> ServedCall[Any, Any]:
-    return ServedCall(Rpc(path, bytes, lambda value, _: value), handle)
+def row(path: str) -> CallRow[Any, Any]:
+    return CallRow(Rpc(path, bytes, lambda value, _: value), unused)
+
+
+def serving_with(authorizer: Authorizer) -> Serving:
+    clock = HandClock()
+    return Serving(Access(authorizer), Audit("", clock), clock)
 
 
 def test_a_call_without_a_row_is_not_served() -> None:
     """A3"""
-    new = served("/strandline.v1.Log/Steal")
-    for refuse in (check_rows, lambda calls: guarded(calls, Access(Authorizer(None)))):
-        with pytest.raises(LookupError, match="Steal"):
-            refuse([new])
+    new = row("/strandline.v1.Log/Steal")
+    with pytest.raises(LookupError, match="Steal"):
+        check_rows([ServedCall(new.rpc, new.act)])
+    with pytest.raises(LookupError, match="Steal"):
+        serving_with(Authorizer(None)).served([new])
 
 
 def test_a_kafka_api_without_a_row_is_not_served() -> None:
@@ -108,7 +117,7 @@ async def test_a_call_that_needs_one_right_is_refused_before_its_handler_runs() 
     """A3"""
     authorizer = Authorizer(Rules())
     authorizer.take(Acls(1))
-    (call,) = guarded([served("/strandline.v1.Admin/DrainBroker")], Access(authorizer))
+    (call,) = serving_with(authorizer).served([row("/strandline.v1.Admin/DrainBroker")])
     assert isinstance(call, ServedCall)
     with pytest.raises(ClusterAuthorizationFailed, match=r"User:alice .* ALTER on the cluster"):
         await call.handle(b"", ALICE)
@@ -130,7 +139,7 @@ async def test_a_stream_ends_before_its_next_answer_once_the_right_is_gone() -> 
         answers.append(answer)
 
     rpc: Rpc[Any, Any] = Rpc("/strandline.v1.Admin/StateChanges", bytes, lambda value, _: value)
-    (call,) = guarded([ServedStream(rpc, stream)], Access(authorizer))
+    (call,) = serving_with(authorizer).served([ServedStream(rpc, stream)])
     assert isinstance(call, ServedStream)
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(_refused(call.handle(_none(), reply, ALICE)))

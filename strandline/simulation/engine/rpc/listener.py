@@ -9,8 +9,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from strandline.adapters.guarded_calls import check_rows
-from strandline.adapters.rpc.serving import OnAnswered, OnRefused, refusal, serve_call, serve_stream
+from strandline.adapters.rpc.serving import (
+    OnAnswered,
+    OnRefused,
+    check_rows,
+    refusal,
+    serve_call,
+    serve_stream,
+)
 from strandline.adapters.rpc.wire_errors import error_to_bytes
 from strandline.config.services.listener import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError

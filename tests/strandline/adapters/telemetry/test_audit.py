@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from strandline.adapters.audited_calls import refusals_noted
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.telemetry.audit import DENIED, FAILURES, LOST, Audit
 from strandline.adapters.tls.subject import CertificatePrincipals
@@ -27,6 +26,7 @@ from strandline.security.login.steps import LoginRefused, Why
 from strandline.security.login.tokens import InvalidToken
 from strandline.security.principal import Principal
 from strandline.security.rights import DESCRIBE_TOPIC, READ_TOPIC, WRITE_TOPIC
+from strandline.serving.refusals import refusals_noted
 
 ALICE = Caller(
     "kafka:192.0.2.1:9", "192.0.2.1", principal=Principal("alice"), mechanism="SSL", call="Kafka Fetch"

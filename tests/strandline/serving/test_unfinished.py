@@ -7,9 +7,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from strandline.adapters.unfinished_changes import unfinished_noted
 from strandline.errors import InvalidRequest, RequestTimedOut
 from strandline.ports import Caller
+from strandline.serving.unfinished import unfinished_noted
 
 CALLER = Caller("", "")
 

@@ -7,13 +7,11 @@ its line in the audit log, and what this process knows of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
-from strandline.ports import Caller, Served, ServedCall
 
 T = TypeVar("T")
 
@@ -74,18 +72,3 @@ async def _outcome(work: Callable[[], Coroutine[Any, Any, T]]) -> T | Strandline
 
 CarryOut = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Awaitable[Any]]
 """As `Changes.carry_out`."""
-
-
-def carried_out(served: Iterable[Served], carry_out: CarryOut) -> list[Served]:
-    """The same calls. Those with one answer end only by themselves."""
-    return [_carried_out(each, carry_out) if isinstance(each, ServedCall) else each for each in served]
-
-
-def _carried_out(served: ServedCall[Any, Any], carry_out: CarryOut) -> Served:
-    async def handle(request: Any, caller: Caller) -> Any:
-        async def work() -> Any:
-            return await served.handle(request, caller)
-
-        return await carry_out(work)
-
-    return replace(served, handle=handle)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.adapters.charged_calls import charged
 from strandline.adapters.rpc.serving import serve_call
+from strandline.adapters.telemetry.audit import Audit
 from strandline.errors import InvalidRequest
 from strandline.ports import Caller, Listener, Rpc, ServedCall
+from strandline.security.access import Access
+from strandline.security.authorizer import Authorizer
 from strandline.security.principal import Principal
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
+from strandline.serving.serve import CallRow, Serving
 from tests.hand_clock import HandClock
 
 ALICE = Caller("ipv4:192.0.2.1:9", "192.0.2.1", principal=Principal("alice"))
@@ -38,9 +41,8 @@ async def test_a_caller_pays_for_reading_its_requests_and_writing_the_answers(ma
     async def handle(request: bytes, caller: Caller) -> bytes:
         return request
 
-    (served,) = charged(
-        [ServedCall(Rpc("/strandline.v1.Log/Metadata", decode, encode), handle)], quotas, clock
-    )
+    row = CallRow(Rpc("/strandline.v1.Log/Metadata", decode, encode), handle)
+    (served,) = Serving(Access(Authorizer(None)), Audit("", clock), clock, quotas).served([row])
     assert isinstance(served, ServedCall)
     began = clock.now_s
     for _ in range(CALLS):

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from strandline.adapters.codecs.admin import DELETE_TOPICS
-from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.telemetry.audit import Audit
-from strandline.controller.api.audited_changes import changes_written
 from strandline.ports import Caller, ServedCall
+from strandline.security.access import Access
+from strandline.security.authorizer import Authorizer
+from strandline.serving.serve import CallRow, Serving
 from tests.hand_clock import HandClock
 
 
@@ -24,7 +25,8 @@ async def test_a_change_that_the_end_of_the_process_cuts_off_has_an_unknown_outc
 
     file = tmp_path / "audit"
     audit = Audit(str(file), HandClock())
-    (served,) = changes_written([ServedCall(DELETE_TOPICS.served, delete)], MemberKey(lambda: "x"), audit)
+    row = CallRow(DELETE_TOPICS.served, delete, changes=lambda _request, _answer: ())
+    (served,) = Serving(Access(Authorizer(None)), audit, HandClock()).served([row])
     assert isinstance(served, ServedCall)
 
     async def change() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strandline.adapters.rpc.member_key import MemberKey
-from strandline.controller.api.askers import asker, bill_of
 from strandline.ports import Caller
 from strandline.security.audit.entry import TEXT_CHARS_MAX, source_of, whole_source
 from strandline.security.principal import ANONYMOUS, Principal
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import Quota, QuotaEntity, Quotas
+from strandline.serving.askers import Askers
 from tests.conftest import SessionFactory
 
 MEMBER = Principal("broker-1")
@@ -37,7 +37,7 @@ async def test_it_counts_for_the_client_of_a_broker_and_only_members_are_believe
     clients.take(Quotas({entity: {Quota.CONTROLLER_MUTATION_RATE: rate} for entity, rate in QUOTAS.items()}))
 
     def limit_of(caller: Caller) -> float | None:
-        bill = bill_of(caller, key, clients)
+        bill = Askers(key, clients).bill(caller)
         return None if bill is None else bill.limit(Quota.CONTROLLER_MUTATION_RATE)
 
     assert limit_of(ALICE) == 1
@@ -56,7 +56,8 @@ async def test_the_audit_log_gets_short_names_also_from_a_broker(open_session: S
     await key.read(await open_session())
     alice = replace(ALICE, client_id=LONG, principal=Principal(LONG))
     broker = Caller("ipv4:192.0.2.9:1", "192.0.2.9", member_key=key.shown(), asks_for=whole_source(alice))
+    askers = Askers(key, ClientQuotas(lambda caller: False, lambda: 0.0, delay_ms_max=1))
     for caller in (alice, broker):
-        found = asker(caller, key)
+        found = askers.source(caller)
         assert found is not None
         assert max(len(found.principal), len(found.client_id)) <= TEXT_CHARS_MAX + 1

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from strandline.adapters.carried_out import CHANGES_IN_PROGRESS_MAX, Changes
 from strandline.errors import InvalidRequest, NotController, OutcomeUnknown, StrandlineError
+from strandline.serving.carried_out import CHANGES_IN_PROGRESS_MAX, Changes
 
 
 @pytest.fixture
