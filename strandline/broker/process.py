@@ -28,7 +28,6 @@ from strandline.broker.groups.server import group_rows
 from strandline.broker.kafka.apis import kafka_router
 from strandline.broker.kafka.listener import KafkaListener
 from strandline.broker.kafka.router import Router
-from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.server import log_rows
@@ -148,8 +147,9 @@ class Broker:
                 lambda: None if manager.session is None else manager.session.coordination,
                 self._host.random,
             )
-            handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease, producer_ids)
-            log = GuardedLog(handlers, self.access, self._clock)
+            log = Handlers(
+                manager, view, self._settings, self._clock, self._holds_lease, producer_ids, self.access
+            )
             followers = Followers(manager, view, self._settings, self._clock)
             await self._logins.prepare()
             endpoint = self._bind()
@@ -206,7 +206,7 @@ class Broker:
             settings, METRICS, metrics.read, lambda: self._listener.serving, self._clock, tls
         )
 
-    async def _start_listener(self, log: GuardedLog, groups: Groups, followers: Followers) -> None:
+    async def _start_listener(self, log: Handlers, groups: Groups, followers: Followers) -> None:
         members = Serving(self.access, self._audit, self._clock)
         internal = members.served(ReplicationService(followers, self.access, self._clock).rows())
         clients = replace(members, quotas=self._quotas)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -28,12 +28,21 @@ class Split(Generic[Entry]):
             return self.entries
         return [entry for entry in self.entries if self.name(entry) not in self.refused]
 
+    @property
+    def refusals(self) -> dict[Entry, StrandlineError]:
+        """By entry."""
+        if not self.refused:
+            return {}
+        return {
+            entry: self.refused[name] for entry in self.entries if (name := self.name(entry)) in self.refused
+        }
+
     def whole(
-        self, answers: Iterable[Answer], refuse: Callable[[Entry, StrandlineError], Answer]
+        self, answers: list[Answer], refuse: Callable[[Entry, StrandlineError], Answer]
     ) -> list[Answer]:
         """The answers to what is allowed, and the refusals of the rest, in the order of the entries."""
         if not self.refused:
-            return list(answers)
+            return answers
         found = iter(answers)
         return [
             refuse(entry, self.refused[name]) if (name := self.name(entry)) in self.refused else next(found)

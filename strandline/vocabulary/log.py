@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from strandline.errors import StrandlineError
 from strandline.ids import ACKS_ALL, NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
@@ -20,6 +20,17 @@ EARLIEST: Final = -2
 """As a timestamp in ListOffsets: where the log starts."""
 MAX_TIMESTAMP: Final = -3
 """As a timestamp in ListOffsets: the first record of the latest time."""
+
+
+class OfPartition(Protocol):
+    """An entry of a request that names a partition."""
+
+    @property
+    def name(self) -> TopicPartition: ...
+
+
+def topic_of(entry: OfPartition) -> str:
+    return entry.name.topic
 
 
 # --- produce ------------------------------------------------------------------------------------

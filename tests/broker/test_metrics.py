@@ -262,7 +262,7 @@ def metrics_of(manager: ReplicaManager, quotas: ClientQuotas = UNLIMITED) -> Bro
 def handlers_of(manager: ReplicaManager) -> Handlers:
     view = ClusterView(manager, manager.settings, CLOCK)
     return Handlers(
-        manager, view, manager.settings, CLOCK, lambda: True, ProducerIds(lambda: None, Random(0))
+        manager, view, manager.settings, CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)), OPEN
     )
 
 
@@ -378,7 +378,7 @@ async def test_fetches_are_counted_by_topic_with_those_that_failed(manager: Repl
     handlers = handlers_of(manager)
     async with leading(replica, 5, isr=(1,)):
         for name, offset in ((NAME, 0), (NAME, 7), (TopicPartition("mispeled", 0), 0)):
-            await handlers.read([FetchPartition(name, offset, NO_EPOCH, 1_000)], 1_000)
+            await handlers.reads.read([FetchPartition(name, offset, NO_EPOCH, 1_000)], 1_000, CALLER)
     replica.become(ReplicaState.FOLLOWER)
     assert {name: (of.fetch_requests, of.fetch_failures) for name, of in manager.counts} == {
         NAME.topic: (2, 1),
@@ -409,7 +409,7 @@ async def test_requests_for_an_unknown_topic_are_counted_without_its_name(
     """A client's misspelling makes no label."""
     handlers = handlers_of(manager)
     outcomes: list[object] = []
-    handlers.produce(ProduceEntry(TopicPartition("mispeled", 0), b""), outcomes.append)
+    handlers.produce(ProduceEntry(TopicPartition("mispeled", 0), b""), outcomes.append, CALLER)
     assert len(outcomes) == 1
     assert {name: of.produce_failures for name, of in manager.counts} == {OTHERS: 1}
 

@@ -178,9 +178,10 @@ class GroupHandlers:
             partition = await self._find_here(request.group)
         return await partition.ask(request, by)
 
-    async def _ask_as_member(self, request: Request, caller: Caller) -> Any:
-        self._access.check(caller, READ_GROUP, request.group)
-        return await self._ask(request, self._access.owner(caller))
+    def _as_member(self, caller: Caller, group: str) -> Principal | None:
+        """The caller as the owner of members. Raises GroupAuthorizationFailed."""
+        self._access.check(caller, READ_GROUP, group)
+        return self._access.owner(caller)
 
     def _led_here(self, group: str) -> CoordinatorPartition | None:
         """The group's partition, if this broker leads it and knows the number of partitions."""
@@ -221,17 +222,17 @@ class GroupHandlers:
         name = request.instance or request.client_id or "member"
         unique = UUID(hex=self._manager.host.new_id())
         new_member = f"{name[: GROUP_ID_LENGTH_MAX - _UUID_LENGTH - 1]}-{unique}"
-        answer: Joined | MemberIdGiven = await self._ask_as_member(
-            Join(request, new_member, caller.host), caller
+        answer: Joined | MemberIdGiven = await self._ask(
+            Join(request, new_member, caller.host), self._as_member(caller, request.group)
         )
         return answer
 
     async def sync(self, request: SyncGroup, caller: Caller) -> bytes:
         """Held until the leader's assignment is written."""
-        self._access.check(caller, READ_GROUP, request.group)
+        by = self._as_member(caller, request.group)
         if request.assignments:
             await self._note_topics(request.group)
-        answer: bytes = await self._ask(request, self._access.owner(caller))
+        answer: bytes = await self._ask(request, by)
         return answer
 
     async def _note_topics(self, group: str) -> None:
@@ -250,14 +251,14 @@ class GroupHandlers:
 
     async def heartbeat(self, request: Heartbeat, caller: Caller) -> None:
         """Held until a rebalance begins, or for as long as the request says."""
-        await self._ask_as_member(request, caller)
+        await self._ask(request, self._as_member(caller, request.group))
 
     async def leave(self, request: LeaveGroup, caller: Caller) -> Sequence[LeftMember]:
         """Members leave by their own caller, or by one that may delete the whole group."""
         if self._access.allowed(caller, DELETE_GROUP, request.group):
             answer: Sequence[LeftMember] = await self._ask(request)
         else:
-            answer = await self._ask_as_member(request, caller)
+            answer = await self._ask(request, self._as_member(caller, request.group))
         return answer
 
     # --- offsets -----------------------------------------------------------------------------
@@ -265,7 +266,7 @@ class GroupHandlers:
     async def commit(self, request: OffsetCommit, caller: Caller) -> OffsetResults:
         """Answered once the offsets are committed to the log (G12). Those of partitions that do not exist are
         refused one by one, as Kafka does."""
-        self._access.check(caller, READ_GROUP, request.group)
+        by = self._as_member(caller, request.group)
         refused = self.refusals(caller, READ_TOPIC, request.offsets)
         if refused:
             offsets = {name: each for name, each in request.offsets.items() if name not in refused}
@@ -273,7 +274,7 @@ class GroupHandlers:
                 return refused
             request = replace(request, offsets=offsets)
         commit = Commit(request, *await self._present(request.offsets))
-        answer: OffsetResults = await self._ask(commit, self._access.owner(caller))
+        answer: OffsetResults = await self._ask(commit, by)
         return {**answer, **refused}
 
     async def fetch_offsets(self, request: OffsetFetch, caller: Caller) -> FetchedOffsets:
@@ -319,10 +320,7 @@ class GroupHandlers:
         self, caller: Caller, right: Right, names: Collection[TopicPartition]
     ) -> dict[TopicPartition, StrandlineError]:
         """The refusals of those partitions to whose topic the caller does not have the right."""
-        if not self._access.enforced:
-            return {}
-        of_topics = self._access.refusals(caller, right, (name.topic for name in names))
-        return {name: of_topics[name.topic] for name in names if name.topic in of_topics}
+        return self._access.split(caller, right, list(names), lambda name: name.topic).refusals
 
     async def _missing(self, names: Collection[TopicPartition]) -> Set[TopicPartition]:
         """The partitions that do not exist; none if there are too many: the coordinator refuses those
@@ -334,7 +332,7 @@ class GroupHandlers:
     # --- ownership and administration --------------------------------------------------------
 
     async def report(self, request: ReportOwnership, caller: Caller) -> None:
-        self._access.check(caller, READ_GROUP, request.group)
+        by = self._as_member(caller, request.group)
         taken = [
             name
             for change in request.changes
@@ -342,10 +340,10 @@ class GroupHandlers:
             for name in change.partitions
         ]
         missing = await self._missing(taken)
-        await self._ask(Report(request, missing), self._access.owner(caller))
+        await self._ask(Report(request, missing), by)
 
     async def report_tasks(self, request: ReportTasks, caller: Caller) -> None:
-        await self._ask_as_member(request, caller)
+        await self._ask(request, self._as_member(caller, request.group))
 
     async def list_groups(self, request: None, caller: Caller) -> Sequence[ListedGroup]:
         """The groups whose coordinator is this broker and which the caller may see; all of them, or

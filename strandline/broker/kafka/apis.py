@@ -28,7 +28,7 @@ from strandline.broker.kafka.handlers.replicas import ReplicasApi
 from strandline.broker.kafka.handlers.topics import TopicsApi
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire import apis
-from strandline.broker.log.guarded import GuardedLog
+from strandline.broker.log.handlers import Handlers
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.client.controller_link import ControllerLink
@@ -40,7 +40,7 @@ from strandline.vocabulary.metadata import Endpoint
 
 
 def kafka_router(
-    log: GuardedLog,
+    log: Handlers,
     groups: GroupHandlers,
     manager: ReplicaManager,
     view: ClusterView,
@@ -50,12 +50,12 @@ def kafka_router(
     logins: Logins,
 ) -> Router:
     """Every API, those of logins if there is a mechanism. The router itself answers ApiVersions."""
-    handlers, access = log.handlers, log.access
-    hints = LeaderHints(handlers.leader_hint, lambda: manager.live, lambda: manager.peers.suspected)
-    fetches = FetchApi(log, hints, settings, manager.clock)
+    access = log.access
+    hints = LeaderHints(log.leader_hint, lambda: manager.live, lambda: manager.peers.suspected)
+    fetches = FetchApi(log.reads, hints, settings, manager.clock)
     lists = OffsetsApi(log)
     clock = manager.clock
-    requests, leaders = partial(ControllerRequests, controller), Leaders(handlers.metadata, clock)
+    requests, leaders = partial(ControllerRequests, controller), Leaders(log.described, clock)
     defaults = TopicDefaults(settings, lambda: manager.live)
     topics = TopicsApi(requests, view.outlines, leaders, defaults, access, clock)
     configs = ConfigsApi(requests, view.outlines, settings, own, access, clock)
@@ -105,7 +105,7 @@ def kafka_router(
     )
 
 
-def produce_api(log: GuardedLog, hints: LeaderHints, clock: Clock) -> Api[Any, Any]:
+def produce_api(log: Handlers, hints: LeaderHints, clock: Clock) -> Api[Any, Any]:
     """Produce, which begins once the caller has paid for what it wrote before."""
     produces = ProduceApi(log, hints, clock)
     paid_before = (Quota.PRODUCER_BYTE_RATE,)

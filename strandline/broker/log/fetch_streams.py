@@ -9,8 +9,7 @@ from math import ceil
 
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_budget import FetchBudget
-from strandline.broker.log.guarded import GuardedLog
-from strandline.broker.log.handlers import answer_bytes
+from strandline.broker.log.reads import Reads, answer_bytes
 from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Caller, Clock, Reply
 from strandline.security.quotas.bill import Bill, ClientQuotas
@@ -25,13 +24,13 @@ class FetchStreams:
 
     def __init__(
         self,
-        log: GuardedLog,
+        reads: Reads,
         settings: BrokerSettings,
         times: RequestTimes,
         clock: Clock,
         quotas: ClientQuotas,
     ) -> None:
-        self._log = log
+        self._reads = reads
         self._clock = clock
         self._quotas = quotas
         self._in_flight_max = settings.fetches_in_flight_max
@@ -79,7 +78,7 @@ class FetchStreams:
         bill: Bill | None,
     ) -> None:
         bytes_max, throttle_ms = request.bytes_max, 0
-        await self._log.fetchable(
+        await self._reads.fetchable(
             request.partitions,
             caller,
             wait_ms=request.wait_ms,
@@ -101,13 +100,13 @@ class FetchStreams:
         """No records if others with the same quota have used it up since the client had paid, also while
         these were read: the client asks and waits again."""
         if bill is None:
-            return await self._log.read(request.partitions, bytes_max, caller)
+            return await self._reads.read(request.partitions, bytes_max, caller)
         if not bill.owed(Quota.CONSUMER_BYTE_RATE):
-            found = await self._log.read(request.partitions, bytes_max, caller)
+            found = await self._reads.read(request.partitions, bytes_max, caller)
             if not bill.owed(Quota.CONSUMER_BYTE_RATE):
                 bill.charge(Quota.CONSUMER_BYTE_RATE, sum(len(fetched.records) for fetched in found))
                 return found
-        return await self._log.without_records(request.partitions, caller)
+        return await self._reads.without_records(request.partitions, caller)
 
     async def _paid(self, bill: Bill) -> int:
         """Returns once the client has paid for what it used, by how many milliseconds that delayed it."""

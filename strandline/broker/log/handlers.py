@@ -1,27 +1,26 @@
-"""Answers the requests of clients from the replicas of this broker, in the broker's own types."""
+"""Answers the requests of clients from the replicas of this broker, in the broker's own types.
+
+Each entry of a request needs its own right, which is asked for where its partition is looked up.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from sys import maxsize
 
 from strandline.adapters.system.crash_points import defect_point
-from strandline.broker.core.record_steps import Step
 from strandline.broker.core.replication.produce_ticket import OnProduced
 from strandline.broker.log.deletion import RecordDeletion
 from strandline.broker.log.leader_epochs import LeaderEpochs
-from strandline.broker.log.long_poll import LongPoll
 from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.log.reads import Reads
 from strandline.broker.log.replica_progress import ReplicasDescription
 from strandline.broker.log.standing import Standing
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
-from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     InvalidRequest,
@@ -30,14 +29,17 @@ from strandline.errors import (
     LeaderHint,
     NotLeaderOrFollower,
     OffsetNotAvailable,
-    OffsetOutOfRange,
     StrandlineError,
     UnknownTopicOrPartition,
 )
 from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
-from strandline.ports import Clock
-from strandline.records.header import iterate
+from strandline.ports import Caller, Clock
+from strandline.security.access import Access
+from strandline.security.audit.entry import may_have_changed
 from strandline.security.principal import Principal
+from strandline.security.rights import DELETE_TOPIC, DESCRIBE_TOPIC, DESCRIBE_TOPIC_CONFIGS
+from strandline.security.topic_changes import write_refusal
+from strandline.serving.unfinished import unfinished_noted
 from strandline.tasks import Slices, in_slices
 from strandline.vocabulary.log import (
     EARLIEST,
@@ -46,8 +48,6 @@ from strandline.vocabulary.log import (
     DeletedRecords,
     DescribedReplicas,
     EpochQuery,
-    Fetched,
-    FetchPartition,
     ListedEpochEnd,
     ListedOffset,
     MetadataAnswer,
@@ -56,16 +56,10 @@ from strandline.vocabulary.log import (
     ProduceEntry,
     ProducerIdentity,
     ReplicasQuery,
+    topic_of,
 )
+from strandline.vocabulary.metadata import TopicMetadata
 from strandline.vocabulary.topics import check_topic_name
-
-
-def answer_bytes(bytes_max: int, bound: int = RECORDS_BYTES_MAX) -> int:
-    """Bytes of records that one answer to this fetch may carry; more if its first batch is larger.
-
-    `bound`: the listener's own, which no client exceeds.
-    """
-    return min(max(bytes_max, 1), bound)
 
 
 class Handlers:
@@ -79,6 +73,7 @@ class Handlers:
         clock: Clock,
         holds_lease: Callable[[], bool],
         producer_ids: ProducerIds,
+        access: Access,
     ) -> None:
         self._manager = manager
         self._view = view
@@ -91,23 +86,22 @@ class Handlers:
         self._times = TimeLookup(manager.host)
         self._deletion = RecordDeletion(manager, self.replica, clock)
         self._described = ReplicasDescription(manager, self.replica)
+        self.access = access
+        """Decides what callers may do."""
+        self.reads = Reads(manager, self.replica, self._epochs, self.standing, settings, clock, access)
 
     # --- produce -----------------------------------------------------------------------------
 
-    def produce(
-        self,
-        entry: ProduceEntry,
-        done: OnProduced,
-        *,
-        sure: bool = True,
-        by: Principal | None = None,
-    ) -> None:
-        """Appends one batch. `done` is called exactly once, with the outcome.
+    def produce(self, entry: ProduceEntry, done: OnProduced, caller: Caller, *, sure: bool = True) -> None:
+        """Appends one batch, whose producer id has to belong to the caller. `done` is called exactly once,
+        with the outcome.
 
-        `sure`: False for a partition that `Standing.unsure` returned. `by`: the caller, to whom the batch's
-        producer id has to belong; None: callers are not distinguished.
+        `sure`: False for a partition that `Standing.unsure` returned.
         """
         topic = entry.name.topic
+        if self.access.enforced and (refusal := self.write_refusal(topic, caller)) is not None:
+            done(refusal)
+            return
         if topic.startswith(INTERNAL_PREFIX) and not entry.internal:
             done(InvalidTopic(f"topic {topic!r} is the system's own: it is read by all, and written by none"))
             return
@@ -118,10 +112,14 @@ class Handlers:
             done(error)
             return
         try:
-            self._append(replica, entry, done, sure=sure, by=by)
+            self._append(replica, entry, done, sure=sure, by=self.access.owner(caller))
         except StrandlineError as error:
             replica.counts.produce_failures += 1
             done(self._manager.with_hint(error, replica))
+
+    def write_refusal(self, topic: str, caller: Caller) -> StrandlineError | None:
+        """Why the caller may not write to the topic; None if it may."""
+        return write_refusal(self.access, caller, topic)
 
     def replica(self, name: TopicPartition) -> Replica:
         """The replica of a partition. Raises UnknownTopicOrPartition, and NotLeaderOrFollower for a closed
@@ -182,187 +180,13 @@ class Handlers:
         except StrandlineError:
             return NO_TOPIC_ID
 
-    # --- fetch -------------------------------------------------------------------------------
-
-    def poll(
-        self, partitions: Sequence[FetchPartition], *, wait_ms: int, ended: Callable[[bool], None]
-    ) -> LongPoll | None:
-        """Long poll for a single record at few positions, without a task. None: there is nothing to wait for,
-        or no time. `ended` is called once, later, unless the poll is cancelled; with True if something is
-        committed at one of the positions, or one of them is wrong."""
-        wait_s = min(wait_ms, self._settings.fetch_wait_ms_max) / 1000
-        if wait_s <= 0 or self._arrived(partitions):
-            return None
-        replicas = [self._manager.named(*wanted.name) for wanted in partitions]
-        return LongPoll(replicas, partial(self._arrived, partitions), wait_s, ended)
-
-    def _arrived(self, partitions: Iterable[FetchPartition]) -> bool:
-        return any([self._any_at(wanted) != 0 for wanted in partitions])
-
-    def with_nothing_new(self, partitions: Iterable[FetchPartition]) -> list[Fetched] | None:
-        """As `read` answers for positions at which nothing is; None if it has to find out first whether a
-        position is outside the log."""
-        found = self._offsets_at(partitions)
-        return None if any(map(_is_outside, found)) else found
-
-    async def without_records(self, partitions: Iterable[FetchPartition]) -> list[Fetched]:
-        """As `read` answers if no room is left."""
-        return await self._confirmed(self._offsets_at(partitions))
-
-    def _offsets_at(self, partitions: Iterable[FetchPartition]) -> list[Fetched]:
-        return [self._read_one(wanted, 0, first=False) for wanted in partitions]
-
-    async def fetchable(
-        self,
-        partitions: Sequence[FetchPartition],
-        *,
-        wait_ms: int,
-        bytes_min: int,
-        bytes_max: int,
-        bound: int = RECORDS_BYTES_MAX,
-    ) -> None:
-        """Long poll: returns once enough is committed at these positions, one of them is wrong, or the time
-        is over. Keeps nothing that it reads meanwhile. `bytes_max`, `bound`: as `answer_bytes` says.
-        """
-        deadline = self._clock.monotonic() + min(max(wait_ms, 0), self._settings.fetch_wait_ms_max) / 1000
-        bytes_max = answer_bytes(bytes_max, bound)
-        bytes_min = min(bytes_min, bytes_max)
-        if bytes_min <= 0:
-            return
-        changed = asyncio.Event()
-        watched = self._listen(partitions, changed.set)
-        try:
-            while True:
-                changed.clear()
-                enough = await self._is_enough(partitions, bytes_min, bytes_max)
-                left = deadline - self._clock.monotonic()
-                if enough or left <= 0:
-                    return
-                try:
-                    async with asyncio.timeout(left):
-                        await changed.wait()
-                except TimeoutError:
-                    return
-        finally:
-            for replica in watched:
-                replica.unlisten(changed.set)
-
-    async def _is_enough(self, partitions: Sequence[FetchPartition], bytes_min: int, bytes_max: int) -> bool:
-        """True if this many bytes are committed, or a position is wrong."""
-        slices, size = Slices(self._clock), 0
-        for wanted in partitions:
-            if slices.used_up:
-                await slices.next()
-            found = self._bytes_at(wanted, bytes_max - size) if bytes_min > 1 else self._any_at(wanted)
-            if found is None or (size := size + found) >= bytes_min:
-                return True
-        return False
-
-    def _any_at(self, wanted: FetchPartition) -> int | None:
-        """1 if something is committed at the position, 0 if nothing is, None if the position is wrong."""
-        try:
-            replica = self._manager.named(*wanted.name)
-            self._check(replica, wanted)
-            replica.led()
-            diverges = self._epochs.diverging(replica, wanted) is not None
-            return None if diverges else int(replica.has_committed(wanted.offset))
-        except StrandlineError:
-            return None
-
-    def _check(self, replica: Replica, wanted: FetchPartition) -> None:
-        self._epochs.check_topic(replica, wanted.topic_id)
-        self._epochs.check(replica, wanted.leader_epoch)
-
-    def _bytes_at(self, wanted: FetchPartition, room: int) -> int | None:
-        """The bytes that a read at the position would return, None if the position is wrong."""
-        fetched = self._read_one(wanted, room, first=True)
-        return len(fetched.records) if fetched.error is None and fetched.diverging is None else None
-
-    async def read(
-        self, partitions: Sequence[FetchPartition], bytes_max: int, *, bound: int = RECORDS_BYTES_MAX
-    ) -> list[Fetched]:
-        """Reads the committed records at these positions. Every partition gets an answer; one for which no
-        room is left gets its offsets without records, and is for the client to ask for first next time.
-        `bytes_max`, `bound`: as `answer_bytes` says.
-        """
-        slices, room, size = Slices(self._clock), answer_bytes(bytes_max, bound), 0
-        found: list[Fetched] = []
-        for wanted in partitions:
-            if slices.used_up:
-                await slices.next()
-            fetched = self._read_one(wanted, room - size, first=not size)
-            found.append(fetched)
-            size += len(fetched.records)
-            self._note_read(wanted, fetched)
-        return await self._confirmed(found)
-
-    async def _confirmed(self, found: list[Fetched]) -> list[Fetched]:
-        """The answers, but for positions that only a leader which was replaced calls outside or diverging
-        (E1)."""
-        if outside := [each.name for each in found if _is_outside(each)]:
-            replaced = await self.standing.replaced(outside)
-            found = [Fetched(at.name, replaced[at.name]) if at.name in replaced else at for at in found]
-        return found
-
-    def _note_read(self, wanted: FetchPartition, fetched: Fetched) -> None:
-        try:
-            replica = self._manager.named(*wanted.name)
-        except StrandlineError:
-            counts, trace = self._manager.counts.others, None
-        else:
-            counts, trace = replica.counts, replica.trace
-        counts.fetch_requests += 1
-        counts.fetch_failures += fetched.error is not None
-        counts.bytes_out += len(fetched.records)
-        if trace is not None and fetched.records:
-            *_, last = iterate(fetched.records)
-            trace.passed(Step.FETCHED, wanted.offset, last.last_offset + 1)
-
-    def _listen(self, partitions: Sequence[FetchPartition], listener: Callable[[], None]) -> list[Replica]:
-        watched: list[Replica] = []
-        for wanted in partitions:
-            try:
-                replica = self._manager.named(*wanted.name)
-            except StrandlineError:
-                continue  # `read` answers with the error
-            replica.listen(listener)
-            watched.append(replica)
-        return watched
-
-    def _read_one(self, wanted: FetchPartition, room: int, *, first: bool) -> Fetched:
-        """The answer of one partition. The `first` records may exceed the room, by the rest of one batch."""
-        try:
-            replica = self.replica(wanted.name)
-        except StrandlineError as error:
-            return Fetched(wanted.name, error)
-        try:
-            self._check(replica, wanted)
-            leadership = replica.led()
-            diverging = self._epochs.diverging(replica, wanted)
-            records = b""
-            if diverging is None and replica.has_committed(wanted.offset) and (first or room > 0):
-                bytes_max = max(1, min(wanted.bytes_max, room))
-                records = replica.read_committed(
-                    wanted.offset, bytes_max, batch_bytes_max=maxsize if first else room
-                )
-        except StrandlineError as error:
-            return Fetched(wanted.name, self._manager.with_hint(error, replica))
-        core, watermark = leadership.core, replica.high_watermark
-        return Fetched(
-            wanted.name,
-            high_watermark=watermark if core.knows_watermark else -1,
-            log_start_offset=replica.log.log_start_offset,
-            leader_epoch=replica.leader_epoch,
-            records=records,
-            standing_watermark=-1 if core.knows_watermark or core.enough_in_sync else watermark,
-            topic_id=NO_TOPIC_ID if wanted.topic_id else replica.key.topic_id,
-            diverging=diverging,
-        )
-
     # --- offsets -----------------------------------------------------------------------------
 
     async def list_offsets(
-        self, wanted: Sequence[OffsetQuery], known_epochs: Mapping[TopicPartition, int] | None = None
+        self,
+        wanted: Sequence[OffsetQuery],
+        caller: Caller,
+        known_epochs: Mapping[TopicPartition, int] | None = None,
     ) -> list[ListedOffset]:
         """Looks up each partition and time: -1 means latest (the HW), -2 earliest, -3 the record of the
         latest time, any other time the first committed record of that time or later. `known_epochs`: the
@@ -370,13 +194,15 @@ class Handlers:
         deadline = self._clock.monotonic() + self._settings.list_offsets_ms_max / 1000
         slices = Slices(self._clock)
         known: dict[OffsetQuery, ListedOffset] = {}
-        for query in wanted:
+        split = self.access.split(caller, DESCRIBE_TOPIC, wanted, topic_of)
+        for query in split.allowed:
             if slices.used_up:
                 await slices.next()
             if query not in known:
                 epoch = (known_epochs or {}).get(query.name, NO_EPOCH)
                 known[query] = await self._list_one(query, epoch, deadline)
-        return [known[each] for each in wanted]
+        found = [known[each] for each in split.allowed]
+        return split.whole(found, lambda asked, error: ListedOffset(asked.name, error))
 
     async def _list_one(self, query: OffsetQuery, known_epoch: int, deadline: float) -> ListedOffset:
         name = query.name
@@ -436,33 +262,86 @@ class Handlers:
             replica.key.topic_id,
         )
 
-    async def epoch_ends(self, wanted: Sequence[EpochQuery]) -> list[ListedEpochEnd]:
+    async def epoch_ends(self, wanted: Sequence[EpochQuery], caller: Caller) -> list[ListedEpochEnd]:
         """Where each of these epochs ended, as Kafka's OffsetForLeaderEpoch: see `LeaderEpochs.end_of`."""
         slices = Slices(self._clock)
         found: list[ListedEpochEnd] = []
-        for query in wanted:
+        split = self.access.split(caller, DESCRIBE_TOPIC, wanted, topic_of)
+        for query in split.allowed:
             if slices.used_up:
                 await slices.next()
             found.append(self._epochs.end_of(query))
         replaced = await self.standing.replaced([each.name for each in found if each.error is None])
-        return [
+        confirmed = [
             ListedEpochEnd(each.name, replaced[each.name]) if each.name in replaced else each
             for each in found
         ]
+        return split.whole(confirmed, lambda asked, error: ListedEpochEnd(asked.name, error))
 
-    async def describe_replicas(self, wanted: Sequence[ReplicasQuery]) -> list[DescribedReplicas]:
+    async def describe_replicas(
+        self, wanted: Sequence[ReplicasQuery], caller: Caller
+    ) -> list[DescribedReplicas]:
         """How far the replicas of these partitions are, as far as this broker leads them."""
-        return await in_slices(lambda each: self._described.of(each.name), wanted, self._clock)
+        split = self.access.split(caller, DESCRIBE_TOPIC, wanted, topic_of)
+        found = await in_slices(lambda each: self._described.of(each.name), split.allowed, self._clock)
+        return split.whole(found, lambda asked, error: DescribedReplicas(asked.name, error))
 
-    async def delete_records(self, name: TopicPartition, offset: int, *, timeout_ms: int) -> DeletedRecords:
+    async def delete_records(
+        self, name: TopicPartition, offset: int, caller: Caller, *, timeout_ms: int
+    ) -> DeletedRecords:
         """Deletes the records below an offset (-1: all that are committed), exactly: see `RecordDeletion`."""
+        if (refusal := self.access.refusal(caller, DELETE_TOPIC, name.topic)) is not None:
+            return DeletedRecords(name, refusal)
+        noted = partial(
+            self.access.changed,
+            caller,
+            DELETE_TOPIC,
+            name.topic,
+            partition=name.partition,
+            records_before=offset,
+        )
         timeout_ms = min(max(timeout_ms, 1), self._settings.produce_timeout_ms_max)
-        return await self._deletion.delete(name, offset, timeout_ms / 1000)
+        with unfinished_noted(noted):
+            deleted = await self._deletion.delete(name, offset, timeout_ms / 1000)
+        if may_have_changed(deleted.error):
+            noted(deleted.error)
+        return deleted
 
     # --- the cluster -------------------------------------------------------------------------
 
-    async def metadata(self, query: MetadataQuery) -> MetadataAnswer:
-        """The cluster as this broker knows it. Raises LeaderNotAvailable."""
+    async def metadata(self, query: MetadataQuery, caller: Caller) -> MetadataAnswer:
+        """As `described`. A topic that is named and may not be seen is refused, whether it exists or not.
+        Others are left out."""
+        if not self.access.enforced:
+            return await self.described(query)
+        refused = self.access.refusals(caller, DESCRIBE_TOPIC, query.topics or ())
+        waits = [each for each in query.waits if self._may_see(caller, each.name.topic)]
+        named: list[str] | None = [name for name in query.topics or () if name not in refused]
+        if query.topics is None or (refused and not named):
+            named = None  # an empty list would be all topics
+        answer = await self.described(replace(query, topics=named, waits=waits))
+        topics = await self._visible(caller, answer.cluster.topics, include_config=query.include_config)
+        return MetadataAnswer(replace(answer.cluster, topics=topics), {**answer.errors, **refused})
+
+    async def _visible(
+        self, caller: Caller, topics: Sequence[TopicMetadata], *, include_config: bool
+    ) -> tuple[TopicMetadata, ...]:
+        slices, visible = Slices(self._clock), list[TopicMetadata]()
+        for topic in topics:
+            if slices.used_up:
+                await slices.next()
+            if not self._may_see(caller, topic.name):
+                continue
+            if include_config and not self.access.allowed(caller, DESCRIBE_TOPIC_CONFIGS, topic.name):
+                topic = replace(topic, config={})
+            visible.append(topic)
+        return tuple(visible)
+
+    def _may_see(self, caller: Caller, topic: str) -> bool:
+        return self.access.allowed(caller, DESCRIBE_TOPIC, topic)
+
+    async def described(self, query: MetadataQuery) -> MetadataAnswer:
+        """The cluster as this broker knows it, for the broker itself. Raises LeaderNotAvailable."""
         if query.waits:
             await self._view.wait_for_leaders(query.waits, query.max_wait_ms / 1000)
         cluster, unknown = await self._view.describe(
@@ -472,17 +351,27 @@ class Handlers:
             cluster = replace(cluster, topics=tuple(replace(each, config={}) for each in cluster.topics))
         return MetadataAnswer(cluster, {name: _no_topic(name) for name in unknown})
 
-    async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
-        """Partition counts by topic, for topics that exist. Raises LeaderNotAvailable."""
-        return await self._view.partition_counts(topics)
+    async def partition_counts(self, topics: Sequence[str], caller: Caller) -> dict[str, int]:
+        """Partition counts by topic, for topics that exist and may be seen. Raises LeaderNotAvailable, and
+        TopicAuthorizationFailed for a named topic that may not be seen."""
+        for name in topics:
+            self.access.check(caller, DESCRIBE_TOPIC, name)
+        counts = await self._view.partition_counts(topics)
+        if topics or not self.access.enforced:
+            return counts
+        slices, visible = Slices(self._clock), dict[str, int]()
+        for name, count in counts.items():
+            if slices.used_up:
+                await slices.next()
+            if self._may_see(caller, name):
+                visible[name] = count
+        return visible
 
-    async def new_identity(self) -> ProducerIdentity:
-        """Returns an identity that no other producer of this cluster has. Raises LeaderNotAvailable."""
+    async def new_identity(self, caller: Caller) -> ProducerIdentity:
+        """Returns an identity that no other producer of this cluster has. Raises LeaderNotAvailable,
+        ClusterAuthorizationFailed."""
+        self.access.check_idempotent(caller)
         return ProducerIdentity(await self._producer_ids.new(), 0)
-
-
-def _is_outside(fetched: Fetched) -> bool:
-    return fetched.diverging is not None or isinstance(fetched.error, OffsetOutOfRange)
 
 
 def _no_topic(name: str) -> StrandlineError:

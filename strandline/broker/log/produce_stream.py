@@ -15,7 +15,7 @@ from typing import Final
 
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
-from strandline.broker.log.guarded import GuardedLog
+from strandline.broker.log.handlers import Handlers
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
@@ -52,7 +52,7 @@ class ProduceStream:
 
     def __init__(
         self,
-        log: GuardedLog,
+        log: Handlers,
         caller: Caller,
         settings: BrokerSettings,
         times: RequestTimes,
@@ -111,7 +111,7 @@ class ProduceStream:
         arrived = _Arrived(self._times.now(), message.count, throttle_ms)
         unsure = frozenset[TopicPartition]()
         if message.unreplicated:
-            unsure = await self._log.handlers.standing.unsure(message.unreplicated)
+            unsure = await self._log.standing.unsure(message.unreplicated)
         for entry in message.entries:
             if slices.used_up:
                 await slices.next()

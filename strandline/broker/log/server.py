@@ -9,7 +9,7 @@ from strandline.adapters.codecs import log as rpcs
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_streams import FetchStreams
-from strandline.broker.log.guarded import GuardedLog
+from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.produce_stream import ProduceReply, ProduceStream
 from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Caller, Clock, ServedStream
@@ -19,7 +19,7 @@ from strandline.vocabulary.log import ProduceMessage
 
 
 def log_rows(
-    log: GuardedLog,
+    log: Handlers,
     settings: BrokerSettings,
     times: RequestTimes,
     clock: Clock,
@@ -27,7 +27,7 @@ def log_rows(
     quotas: ClientQuotas,
 ) -> list[Row]:
     """The calls, for every listener of one broker."""
-    fetches = FetchStreams(log, settings, times, clock, quotas)
+    fetches = FetchStreams(log.reads, settings, times, clock, quotas)
 
     async def produce(requests: AsyncIterator[ProduceMessage], reply: ProduceReply, caller: Caller) -> None:
         refuse_internal = partial(key.refusal, caller.member_key)

@@ -41,7 +41,7 @@ class AdminChecks:
         split = Split(request.topics, lambda new: new.name, refused)
         return Allowed(
             replace(request, topics=split.allowed),
-            lambda created: split.whole(created, lambda new, error: TopicResult(new.name, error)),
+            lambda created: split.whole(list(created), lambda new, error: TopicResult(new.name, error)),
         )
 
     def delete_topics(
@@ -56,7 +56,7 @@ class AdminChecks:
         names, allowed_ids = [name for name, _ in split.allowed], [each for _, each in split.allowed]
         return Allowed(
             DeleteTopics(names, allowed_ids if request.topic_ids else ()),
-            lambda deleted: split.whole(deleted, lambda each, error: TopicResult(_topic(each), error)),
+            lambda deleted: split.whole(list(deleted), lambda each, error: TopicResult(_topic(each), error)),
         )
 
     def alter_topic(self, request: AlterTopic, caller: Caller) -> None:

@@ -25,7 +25,7 @@ from strandline.errors import ErrorCode
 from strandline.ids import ACKS_ALL, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.ports import Caller, Listener
 from strandline.vocabulary.metadata import Endpoint, Registration
-from tests.broker.support.access import opened
+from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK, NAME, batch, settings
 from tests.broker.support.seat import Seat, seated
 
@@ -41,7 +41,7 @@ class Cluster:
         self.suspected: list[BrokerId] = []
         ids = ProducerIds(lambda: None, Random(0))
         view = ClusterView(seat.manager, settings(), CLOCK)
-        self.handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
+        self.handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
         live = {BrokerId(1): Registration(endpoint, BrokerEpoch(10))}
         self.hints = LeaderHints(self.handlers.leader_hint, lambda: live, lambda: self.suspected)
 
@@ -49,7 +49,7 @@ class Cluster:
         answers: list[ProduceAnswer] = []
         partitions = (PartitionRecords(NAME.partition, memoryview(batch("x"))),)
         asked = ProduceRequest(ACKS_ALL, 1_000, (OfTopic(NAME.topic, partitions),))
-        api = ProduceApi(opened(self.handlers), self.hints, CLOCK)
+        api = ProduceApi(self.handlers, self.hints, CLOCK)
         assert api.begin(asked, called(0, version, listener), answers.append)
         (answer,) = answers
         return answer
@@ -97,7 +97,7 @@ async def test_a_refused_read_names_the_leader(seat: Seat) -> None:
     asked = FetchRequest(
         0, 0, 1_000, 0, (OfTopic(NAME.topic, (PartitionPosition(NAME.partition, -1, 0, 1_000),)),)
     )
-    await FetchApi(opened(cluster.handlers), cluster.hints, settings(), CLOCK).handle(
+    await FetchApi(cluster.handlers.reads, cluster.hints, settings(), CLOCK).handle(
         asked, called(1, 12), reply
     )
     (found,) = answers[0].topics[0].partitions

@@ -33,7 +33,7 @@ from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
 from tests.broker.kafka.support.codec import encode_request
 from tests.broker.kafka.support.hints import NO_HINTS
 from tests.broker.kafka.support.memory_connection import MemoryShared, MemoryTransport, feed, turns
-from tests.broker.support.access import opened
+from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK, NAME, settings, write
 from tests.broker.support.seat import ME, led_by, seated
 from tests.hand_clock import HandClock
@@ -231,9 +231,9 @@ async def test_a_fetch_gets_what_a_second_allows_and_then_nothing(tmp_path: Path
         seat.manager.lead(seat.replica, state, seat.write(state))
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         handlers = Handlers(
-            seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0))
+            seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)), OPEN
         )
-        api = FetchApi(opened(handlers), NO_HINTS, settings(), CLOCK)
+        api = FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK)
         await api.handle(request, call, reply)
         assert api.wait(request._replace(bytes_min=1), call, lambda _: None) is None
         await api.handle(request, call, reply)

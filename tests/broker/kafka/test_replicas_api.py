@@ -28,7 +28,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.errors import ErrorCode
 from strandline.ids import LeaderEpoch, Offset
 from strandline.ports import Caller, Listener
-from tests.broker.support.access import opened
+from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK, NAME, batch, settings
 from tests.broker.support.seat import Seat, seated
 
@@ -54,8 +54,8 @@ async def here(tmp_path: Path) -> AsyncIterator[Here]:
             log.append_as_leader(records, EPOCH, now_ms=CLOCK.wall_ms())
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))
-        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
-        yield Here(seat, ReplicasApi(opened(handlers), seat.manager))
+        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
+        yield Here(seat, ReplicasApi(handlers, seat.manager))
 
 
 async def test_a_follower_describes_its_producers_once_however_often_it_is_asked(here: Here) -> None:

@@ -34,6 +34,7 @@ from strandline.records import decode
 from strandline.vocabulary.log import EARLIEST, LATEST, DeletedRecords, FetchPartition, OffsetQuery
 from strandline.vocabulary.replication import Hello
 from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.support.access import CALLER, OPEN
 from tests.broker.support.replicas import CLOCK, NAME, batch, following, open_replica, settings, subscribe
 from tests.broker.support.seat import ME, Seat, led_by, seated
 from tests.waiting import eventually
@@ -61,7 +62,7 @@ class Leading:
         return FollowerStream(hello, self._find, CopyThrottle(wanted, CLOCK), wanted, CLOCK)
 
     async def delete(self, offset: int, *, timeout_ms: int = 10_000) -> DeletedRecords:
-        return await self.handlers.delete_records(NAME, offset, timeout_ms=timeout_ms)
+        return await self.handlers.delete_records(NAME, offset, CALLER, timeout_ms=timeout_ms)
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ async def leading(tmp_path: Path) -> AsyncIterator[Leading]:
         seat.lead(EPOCH)
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))
-        yield Leading(seat, Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids))
+        yield Leading(seat, Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN))
 
 
 @pytest.fixture
@@ -101,10 +102,10 @@ async def test_the_log_starts_at_exactly_that_offset_on_all_replicas_in_sync(
     assert await leading.delete(asked) == DeletedRecords(NAME, None, start)
     assert [replica.log.log_start_offset for replica in followers] == [start, start]
     handlers = leading.handlers
-    (earliest,) = await handlers.list_offsets([OffsetQuery(NAME, EARLIEST)])
+    (earliest,) = await handlers.list_offsets([OffsetQuery(NAME, EARLIEST)], CALLER)
     assert earliest.offset == start
     wanted = [FetchPartition(NAME, at, EPOCH, 1 << 20) for at in (start, start - 1)]
-    fetched, below = await handlers.read(wanted, 1 << 20)
+    fetched, below = await handlers.reads.read(wanted, 1 << 20, CALLER)
     assert (fetched.error, fetched.log_start_offset) == (None, start)
     found = [record.offset for record in decode(fetched.records, from_offset=start)]
     assert found == list(range(start, END))
@@ -125,7 +126,9 @@ async def test_a_fetch_that_waits_below_the_deleted_offset_ends(
 ) -> None:
     """CORRECTNESS H9: its position is wrong now, however little would still come."""
     wanted = [FetchPartition(NAME, 4, EPOCH, 1 << 20)]
-    waiting = leading.handlers.fetchable(wanted, wait_ms=60_000, bytes_min=1 << 19, bytes_max=1 << 20)
+    waiting = leading.handlers.reads.fetchable(
+        wanted, CALLER, wait_ms=60_000, bytes_min=1 << 19, bytes_max=1 << 20
+    )
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         tasks.create_task(waiting)
         await asyncio.sleep(0)
@@ -243,7 +246,7 @@ async def test_only_the_leader_deletes_and_only_records_that_are_deleted_by_age_
 ) -> None:
     """CORRECTNESS X3, H9: neither of the system's topics, nor of a topic that is only compacted."""
     for topic, error in (("__consumer_offsets", InvalidTopic), ("nowhere", UnknownTopicOrPartition)):
-        outcome = await leading.handlers.delete_records(TopicPartition(topic, 0), 1, timeout_ms=1_000)
+        outcome = await leading.handlers.delete_records(TopicPartition(topic, 0), 1, CALLER, timeout_ms=1_000)
         assert isinstance(outcome.error, error)
     leading.replica.config = TopicConfig(cleanup_policy="compact")
     assert isinstance((await leading.delete(1)).error, InvalidRequest)

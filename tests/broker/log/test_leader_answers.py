@@ -34,6 +34,7 @@ from strandline.vocabulary.log import (
     OffsetQuery,
     ProduceEntry,
 )
+from tests.broker.support.access import CALLER, OPEN
 from tests.broker.support.replicas import CLOCK, KEY, NAME, batch, settings, write
 from tests.broker.support.seat import Seat, led_by, seated
 
@@ -58,7 +59,9 @@ def handlers(seat: Seat) -> Handlers:
 
 def handlers_of(seat: Seat) -> Handlers:
     view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
-    return Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)))
+    return Handlers(
+        seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)), OPEN
+    )
 
 
 async def test_the_start_of_the_log_and_records_below_the_leaders_own_watermark_are_served(
@@ -67,9 +70,9 @@ async def test_the_start_of_the_log_and_records_below_the_leaders_own_watermark_
     """CORRECTNESS H1, H5: below min.insync.replicas the HW may stand still for days; what is known to be
     committed is read all the same, from EARLIEST, from a time, and by offset."""
     for asked in (EARLIEST, FIRST_MS):
-        (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)])
+        (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)], CALLER)
         assert (listed.error, listed.offset, listed.high_watermark) == (None, 0, -1)
-    (fetched,) = await handlers.read([FetchPartition(NAME, 0, 5, 1 << 20)], 1 << 20)
+    (fetched,) = await handlers.reads.read([FetchPartition(NAME, 0, 5, 1 << 20)], 1 << 20, CALLER)
     found = [(record.value or b"").decode() for record in decode(fetched.records, from_offset=0)]
     assert (found, fetched.high_watermark) == ([*COMMITTED], -1)
 
@@ -79,12 +82,12 @@ async def test_requests_that_need_the_watermark_are_refused_until_it_is_known(
     seat: Seat, handlers: Handlers, asked: int
 ) -> None:
     """CORRECTNESS H1: the predecessor may have reported a larger end; no answer is ever a smaller one."""
-    (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)])
+    (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)], CALLER)
     assert isinstance(listed.error, OffsetNotAvailable)
-    (fetched,) = await handlers.read([FetchPartition(NAME, 2, 5, 1 << 20)], 1 << 20)
+    (fetched,) = await handlers.reads.read([FetchPartition(NAME, 2, 5, 1 << 20)], 1 << 20, CALLER)
     assert (fetched.error, fetched.records, fetched.high_watermark) == (None, b"", -1)
     seat.commit(3)
-    (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)])
+    (listed,) = await handlers.list_offsets([OffsetQuery(NAME, asked)], CALLER)
     assert (listed.error, listed.offset, listed.high_watermark) == (None, 3 if asked == LATEST else -1, 3)
 
 
@@ -101,10 +104,10 @@ async def test_the_record_of_the_latest_time_is_found(
         for time_ms in times:
             log.append_as_leader(encode_values([b"x"], time_ms), 4, now_ms=CLOCK.wall_ms())
         seat.lead(5)
-        (listed,) = await handlers_of(seat).list_offsets([OffsetQuery(NAME, MAX_TIMESTAMP)])
+        (listed,) = await handlers_of(seat).list_offsets([OffsetQuery(NAME, MAX_TIMESTAMP)], CALLER)
         assert isinstance(listed.error, OffsetNotAvailable) == bool(times), "the last is not committed yet"
         seat.commit(len(times))
-        (listed,) = await handlers_of(seat).list_offsets([OffsetQuery(NAME, MAX_TIMESTAMP)])
+        (listed,) = await handlers_of(seat).list_offsets([OffsetQuery(NAME, MAX_TIMESTAMP)], CALLER)
     assert (listed.error, listed.offset, listed.timestamp_ms) == (None, offset, timestamp)
 
 
@@ -121,13 +124,13 @@ async def test_a_client_of_a_partition_that_others_have_looks_for_its_leader(
     ):
         await seat.coordination.ensure_path(path)
         await seat.coordination.set(path, data)
-    await handlers.metadata(MetadataQuery([NAME.topic]))
+    await handlers.metadata(MetadataQuery([NAME.topic]), CALLER)
     for name, kind in ((there, NotLeaderOrFollower), (gone, UnknownTopicOrPartition)):
         outcomes: list[ProduceOutcome] = []
-        handlers.produce(ProduceEntry(name, batch("d"), acks=-1), outcomes.append)
-        (fetched,) = await handlers.read([FetchPartition(name, 0, 5, 1 << 20)], 1 << 20)
-        (listed,) = await handlers.list_offsets([OffsetQuery(name, LATEST)])
-        (ended,) = await handlers.epoch_ends([EpochQuery(name, 5)])
+        handlers.produce(ProduceEntry(name, batch("d"), acks=-1), outcomes.append, CALLER)
+        (fetched,) = await handlers.reads.read([FetchPartition(name, 0, 5, 1 << 20)], 1 << 20, CALLER)
+        (listed,) = await handlers.list_offsets([OffsetQuery(name, LATEST)], CALLER)
+        (ended,) = await handlers.epoch_ends([EpochQuery(name, 5)], CALLER)
         found = [*outcomes, fetched.error, listed.error, ended.error]
         assert [type(each) for each in found] == [kind] * 4
 
@@ -141,7 +144,7 @@ async def test_a_leader_that_was_replaced_unnoticed_acknowledges_nothing_alone(
     seat.write(led_by(3, 3, epoch=6))
     assert await handlers.standing.unsure([NAME, TopicPartition("nowhere", 0)]) == {NAME}
     outcomes: list[ProduceOutcome] = []
-    handlers.produce(ProduceEntry(NAME, batch("d"), acks=1), outcomes.append, sure=False)
+    handlers.produce(ProduceEntry(NAME, batch("d"), acks=1), outcomes.append, CALLER, sure=False)
     assert [type(outcome) for outcome in outcomes] == [NotLeaderOrFollower]
     assert seat.replica.log.log_end_offset == 3
 
@@ -153,11 +156,17 @@ async def test_a_leader_that_was_replaced_unnoticed_tells_no_reader_that_records
     for offset 72 began anew at 0, and committed that."""
     seat.commit(3)
     ahead, last = FetchPartition(NAME, 4, 5, 1 << 20), EpochQuery(NAME, 4)
-    (fetched,), (ended,) = await handlers.read([ahead], 1 << 20), await handlers.epoch_ends([last])
+    (fetched,), (ended,) = (
+        await handlers.reads.read([ahead], 1 << 20, CALLER),
+        await handlers.epoch_ends([last], CALLER),
+    )
     assert (type(fetched.error), ended.error) == (OffsetOutOfRange, None)
     seat.write(led_by(3, 3, epoch=6))
-    (fetched,), (ended,) = await handlers.read([ahead], 1 << 20), await handlers.epoch_ends([last])
-    (without_room,) = await handlers.without_records([ahead])
+    (fetched,), (ended,) = (
+        await handlers.reads.read([ahead], 1 << 20, CALLER),
+        await handlers.epoch_ends([last], CALLER),
+    )
+    (without_room,) = await handlers.reads.without_records([ahead], CALLER)
     errors = [fetched.error, ended.error, without_room.error]
     assert [type(each) for each in errors] == [NotLeaderOrFollower] * 3
-    assert handlers.with_nothing_new([ahead]) is None
+    assert handlers.reads.with_nothing_new([ahead]) is None

@@ -31,6 +31,7 @@ from strandline.vocabulary.log import (
     ProduceEntry,
 )
 from strandline.vocabulary.log_position import EpochEnd
+from tests.broker.support.access import CALLER, OPEN
 from tests.broker.support.replicas import CLOCK, KEY, NAME, batch, settings, write
 from tests.broker.support.seat import Seat, seated
 
@@ -55,11 +56,13 @@ async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
 @pytest.fixture
 def handlers(seat: Seat) -> Handlers:
     view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
-    return Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)))
+    return Handlers(
+        seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)), OPEN
+    )
 
 
 async def end_of(handlers: Handlers, epoch: int, *, leader_epoch: int = -1) -> ListedEpochEnd:
-    (found,) = await handlers.epoch_ends([EpochQuery(NAME, epoch, leader_epoch)])
+    (found,) = await handlers.epoch_ends([EpochQuery(NAME, epoch, leader_epoch)], CALLER)
     return found
 
 
@@ -108,7 +111,7 @@ async def test_a_client_that_knows_another_current_epoch_is_refused(
     assert (await end_of(handlers, 2, leader_epoch=EPOCH)).error is None
     for leader_epoch, expected in ((known, error), (EPOCH, type(None)), (-1, type(None))):
         asked = [OffsetQuery(NAME, EARLIEST)]
-        (listed,) = await handlers.list_offsets(asked, {NAME: leader_epoch})
+        (listed,) = await handlers.list_offsets(asked, CALLER, {NAME: leader_epoch})
         assert isinstance(listed.error, expected)
 
 
@@ -117,7 +120,7 @@ async def test_only_the_leader_answers(seat: Seat, handlers: Handlers) -> None:
     seat.commit(6)
     seat.manager.follow(seat.replica, BrokerId(3), LeaderEpoch(EPOCH + 1))
     nowhere = TopicPartition("nowhere", 0)
-    found = await handlers.epoch_ends([EpochQuery(NAME, 4), EpochQuery(nowhere, 4)])
+    found = await handlers.epoch_ends([EpochQuery(NAME, 4), EpochQuery(nowhere, 4)], CALLER)
     assert [each.name for each in found] == [NAME, nowhere]
     assert isinstance(found[0].error, NotLeaderOrFollower)
     assert isinstance(found[1].error, UnknownTopicOrPartition)
@@ -133,8 +136,8 @@ async def fetched(
     handlers: Handlers, offset: int, last_epoch: int, topic_id: TopicId = KEY.topic_id
 ) -> Fetched:
     wanted = FetchPartition(NAME, offset, EPOCH, 1 << 20, topic_id, last_epoch)
-    await handlers.fetchable([wanted], wait_ms=60_000, bytes_min=1, bytes_max=1 << 20)
-    (found,) = await handlers.read([wanted], 1 << 20)
+    await handlers.reads.fetchable([wanted], CALLER, wait_ms=60_000, bytes_min=1, bytes_max=1 << 20)
+    (found,) = await handlers.reads.read([wanted], 1 << 20, CALLER)
     return found
 
 
@@ -198,9 +201,9 @@ async def test_another_incarnation_of_the_topic_is_refused_with_both_ids(
     """KIP-516: an offset or a batch that is meant for a topic which was made anew never meets the new log."""
     seat.commit(6)
     done: list[object] = []
-    handlers.produce(ProduceEntry(NAME, batch("6"), topic_id=OTHER), done.append)
-    (listed,) = await handlers.list_offsets([OffsetQuery(NAME, EARLIEST, OTHER)])
-    (asked,) = await handlers.epoch_ends([EpochQuery(NAME, 4, topic_id=OTHER)])
+    handlers.produce(ProduceEntry(NAME, batch("6"), topic_id=OTHER), done.append, CALLER)
+    (listed,) = await handlers.list_offsets([OffsetQuery(NAME, EARLIEST, OTHER)], CALLER)
+    (asked,) = await handlers.epoch_ends([EpochQuery(NAME, 4, topic_id=OTHER)], CALLER)
     for error in (*done, listed.error, asked.error, (await fetched(handlers, 2, 2, OTHER)).error):
         assert isinstance(error, UnknownTopicId)
         assert OTHER in error.message and KEY.topic_id in error.message

@@ -11,10 +11,11 @@ from strandline.broker.core.replication.produce_ticket import Produced, ProduceO
 from strandline.broker.log.produce_stream import ProduceStream
 from strandline.errors import BrokerNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
+from strandline.ports import Caller
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
 from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
-from tests.broker.support.access import CALLER, opened
+from tests.broker.support.access import CALLER
 from tests.broker.support.quotas import UNLIMITED
 from tests.broker.support.replicas import CLOCK, settings
 from tests.hand_clock import HandClock
@@ -33,7 +34,12 @@ class Handlers:
     async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         return frozenset()
 
-    def produce(self, entry: ProduceEntry, done: Callable[[ProduceOutcome], None], *, sure: bool) -> None:
+    def write_refusal(self, topic: str, caller: Caller) -> None:
+        return None
+
+    def produce(
+        self, entry: ProduceEntry, done: Callable[[ProduceOutcome], None], caller: Caller, *, sure: bool
+    ) -> None:
         self.taken += 1
         done(Produced(self.taken, 0))
 
@@ -63,7 +69,7 @@ async def test_results_that_are_not_read_block_the_ones_behind_them() -> None:
     handlers: Any = Handlers()
     client = Unread()
     stream = ProduceStream(
-        opened(handlers),
+        handlers,
         CALLER,
         settings(produce_entries_in_flight_max=IN_FLIGHT_MAX),
         RequestTimes(CLOCK),
@@ -96,7 +102,7 @@ async def test_the_key_of_members_is_compared_for_each_entry() -> None:
             yield ProduceMessage(1, [entry], ())
 
     stream = ProduceStream(
-        opened(handlers), CALLER, settings(), RequestTimes(CLOCK), CLOCK, lambda: refusals.pop(0), UNLIMITED
+        handlers, CALLER, settings(), RequestTimes(CLOCK), CLOCK, lambda: refusals.pop(0), UNLIMITED
     )
     await stream.serve(internal(), reply)
     assert [type(error) for error in errors] == [BrokerNotAvailable, type(None)]
@@ -120,7 +126,7 @@ async def test_a_stream_over_its_quota_is_not_read_and_its_results_say_for_how_l
             yield ProduceMessage(1, [entry], (), bytes=2_000)
 
     log: Any = handlers
-    stream = ProduceStream(opened(log), CALLER, settings(), RequestTimes(clock), clock, lambda: None, quotas)
+    stream = ProduceStream(log, CALLER, settings(), RequestTimes(clock), clock, lambda: None, quotas)
     await stream.serve(messages(), reply)
     assert told == [1_000, 2_000, 2_000]
     assert [at - read_at[0] for at in read_at] == [0, 1, 3]

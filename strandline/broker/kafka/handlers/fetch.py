@@ -17,8 +17,7 @@ from strandline.broker.kafka.wire.fetch import (
 )
 from strandline.broker.kafka.wire.topics import by_topic, each_partition
 from strandline.broker.log.fetch_budget import FetchBudget
-from strandline.broker.log.guarded import GuardedLog
-from strandline.broker.log.handlers import answer_bytes
+from strandline.broker.log.reads import Reads, answer_bytes
 from strandline.config.services.broker import BrokerSettings
 from strandline.ids import TopicPartition
 from strandline.ports import Caller, Clock, Reply
@@ -36,8 +35,8 @@ POLLED_MAX: Final = 64
 class FetchApi:
     """Fetch, for all connections of one broker."""
 
-    def __init__(self, log: GuardedLog, hints: LeaderHints, settings: BrokerSettings, clock: Clock) -> None:
-        self.log = log
+    def __init__(self, reads: Reads, hints: LeaderHints, settings: BrokerSettings, clock: Clock) -> None:
+        self.reads = reads
         self._hints = hints
         self._clock = clock
         self._bound = settings.kafka_fetch_bytes_max
@@ -65,7 +64,7 @@ class FetchApi:
         wanted = _wanted(request)
         owner = call.caller.connection
         async with self.asked.taken(owner, len(wanted)):
-            await self.log.fetchable(
+            await self.reads.fetchable(
                 wanted,
                 call.caller,
                 wait_ms=request.wait_ms,
@@ -104,12 +103,12 @@ class FetchApi:
         return FetchAnswer(by_topic(pairs), aborted=request.isolation_level == READ_COMMITTED)
 
     async def _read(self, wanted: Sequence[FetchPartition], bytes_max: int, caller: Caller) -> list[Fetched]:
-        """As `Handlers.read`, and goes on where it found no record.
+        """As `Reads.read`, and goes on where it found no record.
 
         A log that was compacted has batches without records, one segment after the other. Ten answers in a
         row without a record make librdkafka report a message that is too large to be fetched.
         """
-        found = await self.log.read(wanted, bytes_max, caller, bound=self._bound)
+        found = await self.reads.read(wanted, bytes_max, caller, bound=self._bound)
         room = answer_bytes(bytes_max, self._bound) - sum(len(each.records) for each in found)
         slices = Slices(self._clock)
         for at, asked in enumerate(wanted):
@@ -120,7 +119,7 @@ class FetchApi:
                 if slices.used_up:
                     await slices.next()
                 further = asked._replace(offset=after)
-                (read,) = await self.log.read([further], room, caller, bound=self._bound)
+                (read,) = await self.reads.read([further], room, caller, bound=self._bound)
                 if not read.records:
                     break
                 room -= len(read.records)
@@ -170,7 +169,7 @@ class _Poll:
         """See `Wait`."""
         if not self._api.asked.take_now(self._call.caller.connection, len(self._wanted)):
             return None
-        poll = self._api.log.poll(
+        poll = self._api.reads.poll(
             self._wanted, self._call.caller, wait_ms=self._request.wait_ms, ended=self._ended
         )
         if poll is None:
@@ -181,7 +180,7 @@ class _Poll:
 
     def _ended(self, arrived: bool) -> None:
         self._give_back()
-        found = None if arrived else self._api.log.handlers.with_nothing_new(self._wanted)
+        found = None if arrived else self._api.reads.with_nothing_new(self._wanted)
         self._done(None if found is None else self._api.answer(self._request, self._call, found))
 
     def _end(self) -> None:

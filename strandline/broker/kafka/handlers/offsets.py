@@ -14,7 +14,7 @@ from strandline.broker.kafka.wire.offsets import (
     PartitionTime,
 )
 from strandline.broker.kafka.wire.topics import by_topic, each_partition
-from strandline.broker.log.guarded import GuardedLog
+from strandline.broker.log.handlers import Handlers
 from strandline.errors import ErrorCode
 from strandline.ids import TopicPartition
 from strandline.vocabulary.log import MAX_TIMESTAMP, EpochQuery, ListedOffset, OffsetQuery
@@ -23,7 +23,7 @@ from strandline.vocabulary.log import MAX_TIMESTAMP, EpochQuery, ListedOffset, O
 class OffsetsApi:
     """Both, for all connections of one broker."""
 
-    def __init__(self, log: GuardedLog) -> None:
+    def __init__(self, log: Handlers) -> None:
         self._log = log
 
     async def list_offsets(self, request: ListOffsetsRequest, call: Call) -> ListOffsetsAnswer:

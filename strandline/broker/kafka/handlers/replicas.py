@@ -21,7 +21,7 @@ from strandline.broker.kafka.wire.admin.replicas import (
     PartitionSize,
 )
 from strandline.broker.kafka.wire.topics import by_topic, each_partition, names_of
-from strandline.broker.log.guarded import GuardedLog
+from strandline.broker.log.handlers import Handlers
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.errors import InvalidRequest, StrandlineError
@@ -37,7 +37,7 @@ UNKNOWN_SPACE: Final = (-1, -1)
 class ReplicasApi:
     """These APIs, for all connections of one broker."""
 
-    def __init__(self, log: GuardedLog, manager: ReplicaManager) -> None:
+    def __init__(self, log: Handlers, manager: ReplicaManager) -> None:
         self._log = log
         self._access = log.access
         self._manager = manager
@@ -99,7 +99,7 @@ class ReplicasApi:
             if full:
                 raise InvalidRequest("the answer is full: ask for fewer partitions at a time")
             self._access.check(call.caller, READ_TOPIC, name.topic)
-            replica = self._log.handlers.replica(name)
+            replica = self._log.replica(name)
         except StrandlineError as error:
             return PartitionProducers(partition, code_of(error), error.message)
         return PartitionProducers(

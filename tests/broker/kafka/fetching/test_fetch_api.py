@@ -24,7 +24,7 @@ from strandline.records import encode_values, gap_batch
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.kafka.support.hints import NO_HINTS
 from tests.broker.kafka.support.memory_connection import turns
-from tests.broker.support.access import opened
+from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import ASSIGNED, CLOCK, NAME, settings, write
 from tests.broker.support.seat import ME, led_by, seated
 
@@ -60,8 +60,8 @@ async def test_a_watermark_that_cannot_move_is_the_one_that_the_leader_knows(
         seat.manager.lead(seat.replica, state, seat.write(state))
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))
-        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
-        api = FetchApi(opened(handlers), NO_HINTS, settings(), CLOCK)
+        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
+        api = FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK)
         caller = Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL)
         await api.handle(TINY, Call(RequestHeader(1, 12, 1, "t"), caller), reply)
     (found,) = answers[0].topics[0].partitions
@@ -83,8 +83,8 @@ async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_
         seat.commit(1)
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))
-        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
-        api = FetchApi(opened(handlers), NO_HINTS, settings(**BOUNDS), CLOCK)
+        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
+        api = FetchApi(handlers.reads, NO_HINTS, settings(**BOUNDS), CLOCK)
         async with asyncio.TaskGroup() as tasks:
             waiting = []
             for number in range(6):

@@ -16,7 +16,6 @@ from strandline.broker.kafka.handlers.fetch import POLLED_MAX, FetchApi
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.topics import OfTopic
-from strandline.broker.log.guarded import GuardedLog
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
@@ -87,10 +86,9 @@ async def a_world(tmp_path: Path, rules: Rules | None = None) -> AsyncIterator[W
         seat.commit(END)
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))
-        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
         authorizer = Authorizer(rules)
-        log = GuardedLog(handlers, Access(authorizer), CLOCK)
-        world = World(seat, FetchApi(log, NO_HINTS, settings(), CLOCK), authorizer)
+        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, Access(authorizer))
+        world = World(seat, FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK), authorizer)
         world.listeners = len(seat.replica._listeners)
         yield world
         assert world.at_rest

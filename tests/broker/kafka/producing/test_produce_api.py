@@ -21,7 +21,7 @@ from strandline.ports import Caller, Listener
 from strandline.records import encode_batch
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.kafka.support.hints import NO_HINTS
-from tests.broker.support.access import opened
+from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK, NAME, batch, settings
 from tests.broker.support.seat import ME, Seat, led_by, seated
 
@@ -36,8 +36,8 @@ def request(records: bytes, *, acks: int = ACKS_ALL) -> ProduceRequest:
 def api_of(seat: Seat) -> ProduceApi:
     view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
     ids = ProducerIds(lambda: None, Random(0))
-    handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids)
-    return ProduceApi(opened(handlers), NO_HINTS, CLOCK)
+    handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
+    return ProduceApi(handlers, NO_HINTS, CLOCK)
 
 
 async def test_a_producer_learns_which_records_lack_a_key(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from strandline.broker.kafka.wire.produce import (
     ProduceRequest,
 )
 from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition
-from strandline.broker.log.guarded import GuardedLog
+from strandline.broker.log.handlers import Handlers
 from strandline.errors import InvalidRecord, StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
@@ -44,12 +44,11 @@ class UnacknowledgedFailed(StrandlineError):
 class ProduceApi:
     """Produce, for all connections of one broker."""
 
-    def __init__(self, log: GuardedLog, hints: LeaderHints, clock: Clock) -> None:
+    def __init__(self, log: Handlers, hints: LeaderHints, clock: Clock) -> None:
         self._log = log
-        self._handlers = log.handlers
         self._hints = hints
         self._clock = clock
-        self._firsts = RefusedFirsts(log.handlers.topic_id)
+        self._firsts = RefusedFirsts(log.topic_id)
 
     def begin(self, request: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]) -> bool:
         """Appends at once, so that requests of one connection keep their order while they are replicated.
@@ -61,7 +60,7 @@ class ProduceApi:
         if (refused := _refused(request, call)) is not None:
             done(refused)
             return True
-        if request.acks != ACKS_ALL and not self._handlers.standing.certain(_names(request)):
+        if request.acks != ACKS_ALL and not self._log.standing.certain(_names(request)):
             return False
         outcomes = self._outcomes(request, call, done)
         _charge(request, call)
@@ -81,7 +80,7 @@ class ProduceApi:
         _charge(request, call)
         unsure = frozenset[TopicPartition]()
         if request.acks != ACKS_ALL:
-            unsure = await self._handlers.standing.unsure(dict.fromkeys(_names(request)))
+            unsure = await self._log.standing.unsure(dict.fromkeys(_names(request)))
         answer: asyncio.Future[ProduceAnswer] = asyncio.get_running_loop().create_future()
         done = partial(_resolve, answer)
         outcomes = self._outcomes(request, call, done)
