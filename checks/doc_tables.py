@@ -52,7 +52,7 @@ from strandline.config.services.constants import (
 from strandline.consumer.measures import CONSUMER_METRICS
 from strandline.controller.metrics import METRICS as CONTROLLER_METRICS
 from strandline.producer.measures import PRODUCER_METRICS
-from strandline.security import kafka_apis, rpcs
+from strandline.security import calls
 from strandline.vocabulary import topic_config
 
 BLOCK = re.compile(
@@ -276,7 +276,7 @@ def alarms(_: str | None) -> str:
     return "\n".join(rows) + "\n"
 
 
-RIGHTS = {"rpcs": rpcs.RPCS, "kafka": kafka_apis.KAFKA_APIS}
+RIGHTS = {"rpcs": calls.RPCS, "kafka": calls.KAFKA_APIS}
 
 
 def rights(which: str) -> str:

@@ -13,7 +13,7 @@ from strandline.security.rights import Right
 class Decided(Enum):
     """Where it is decided whether a caller may make a call."""
 
-    BEFORE = "before its handler runs: the row has one right to the cluster"
+    BEFORE = "before anything is done (by its handler, of a Kafka API): the row has one right to the cluster"
     BY_HANDLER = "by its handler, for each entry of the request"
     MEMBERS_ONLY = "by its handler: only for members of this cluster, also without an authorizer"
     NOWHERE = "nowhere: any caller may make it"

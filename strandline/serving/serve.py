@@ -18,10 +18,10 @@ from strandline.ports import Caller, Clock, Reply, Request, Response, Rpc, Serve
 from strandline.security.access import Access
 from strandline.security.acls import CLUSTER_NAME
 from strandline.security.audit.entry import Source, source_of
+from strandline.security.calls import RPCS
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.rights import ALTER_CLUSTER, Right
 from strandline.security.rows import Decided
-from strandline.security.rpcs import RPCS
 from strandline.serving.askers import Askers
 from strandline.serving.carried_out import CarryOut
 from strandline.serving.charging import charge_call
@@ -49,7 +49,7 @@ class Allowed(Generic[Request, Response]):
 
 @dataclass(frozen=True, slots=True)
 class CallRow(Generic[Request, Response]):
-    """The row of a call with one answer. Its right stands in `strandline.security.rpcs`."""
+    """The row of a call with one answer. Its right stands in `strandline.security.calls`."""
 
     rpc: Rpc[Request, Response]
     act: Callable[[Request, Caller], Awaitable[Response]]

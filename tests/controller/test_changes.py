@@ -19,12 +19,12 @@ from strandline.security.acls import (
     Permission,
     ResourcePattern,
 )
+from strandline.security.calls import RPCS
 from strandline.security.login.credentials import UserChange, make_credential
 from strandline.security.login.mechanisms import SCRAM_SHA_512
 from strandline.security.principal import Principal
 from strandline.security.quotas.model import Quota, QuotaAlteration, QuotaEntity
 from strandline.security.rights import READ_TOPIC
-from strandline.security.rpcs import RPCS
 from strandline.vocabulary.admin import (
     AclResult,
     AlterClientQuotas,

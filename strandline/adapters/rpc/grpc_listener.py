@@ -45,8 +45,8 @@ from strandline.config.services.listener import ListenerSettings
 from strandline.errors import SettingsError, StrandlineError
 from strandline.host import CallerLogins
 from strandline.ports import Caller, Clock, Listener, Rpc, Served, ServedCall, ServedStream
+from strandline.security.calls import RPCS
 from strandline.security.rows import Decided
-from strandline.security.rpcs import RPCS
 from strandline.vocabulary.metadata import Endpoint
 
 logger = structlog.get_logger(__name__)

@@ -14,8 +14,8 @@ from strandline.adapters.rpc.request_parsing import MalformedRequest
 from strandline.adapters.system.fail_fast import defect_in, report
 from strandline.errors import AuthenticationFailed, IllegalSaslState, StrandlineError
 from strandline.ports import Caller, Listener, Rpc, Served, ServedCall, ServedStream
+from strandline.security.calls import RPCS
 from strandline.security.login.sessions import check_session
-from strandline.security.rpcs import RPCS
 from strandline.tasks import contained
 
 OnAnswered = Callable[[str, float], None]
@@ -32,7 +32,7 @@ def check_rows(served: Iterable[Served]) -> None:
     """Raises LookupError for a call that has no row: it would be open to every caller."""
     for each in served:
         if each.rpc.path.startswith(_OWN) and each.rpc.path not in RPCS:
-            raise LookupError(f"{each.rpc.path} has no row in strandline/security/rpcs.py: who may call it?")
+            raise LookupError(f"{each.rpc.path} has no row in strandline/security/calls.py: who may call it?")
 
 
 async def serve_call(

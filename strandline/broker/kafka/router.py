@@ -22,7 +22,7 @@ from strandline.broker.kafka.wire.apis import SASL_AUTHENTICATE
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part, Reader, Steps, Writer
 from strandline.broker.kafka.wire.header import API_VERSIONS, RequestHeader, frame, read_header
 from strandline.broker.kafka.wire.sasl import bare_frame, read_bare
-from strandline.security.kafka_apis import KAFKA_APIS
+from strandline.security.calls import KAFKA_APIS
 from strandline.tasks import Slices
 
 _LAST: Final = 3
@@ -99,7 +99,7 @@ class Router:
         apis = tuple(apis)
         for api in apis:
             if api.wire.name not in KAFKA_APIS:
-                raise LookupError(f"{api.wire.name} has no row in strandline/security/kafka_apis.py")
+                raise LookupError(f"{api.wire.name} has no row in strandline/security/calls.py")
         self._apis = {api.wire.key: api for api in apis}
         own = ServedVersions(API_VERSIONS, 0, _LAST)
         wires = (api.wire for api in self._apis.values())

@@ -13,11 +13,10 @@ from strandline.security.acls import (
     Permission,
     ResourceType,
 )
-from strandline.security.kafka_apis import KAFKA_APIS
+from strandline.security.calls import KAFKA_APIS, RPCS
 from strandline.security.principal import Principal
 from strandline.security.rights import Right
 from strandline.security.rows import Decided
-from strandline.security.rpcs import RPCS
 from strandline.testing import SimulatedCluster
 from tests.integration.security.support.bindings import ALICE, binding
 from tests.integration.security.support.cases import Case

@@ -28,11 +28,10 @@ from strandline.security.acls import (
     ResourceType,
 )
 from strandline.security.authorizer import Authorizer, Rules
+from strandline.security.calls import KAFKA_APIS, RPCS
 from strandline.security.decide import Acls
-from strandline.security.kafka_apis import KAFKA_APIS
 from strandline.security.principal import Principal
 from strandline.security.rows import Decided
-from strandline.security.rpcs import RPCS
 from strandline.serving.serve import CallRow, Serving
 from tests.hand_clock import HandClock
 from tests.waiting import eventually
