@@ -49,7 +49,8 @@ REASSIGNMENT_TIMEOUT_MS_MAX: Final = 2**31 - 1
 
 
 class AdminService:
-    """Handles the requests. All methods may run concurrently."""
+    """Handles the requests. All methods may run concurrently. Unless one returns an outcome for each entry, it
+    raises NotController and OutcomeUnknown too; those about ACLs raise SecurityDisabled."""
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity
@@ -87,7 +88,7 @@ class AdminService:
 
     async def alter_topic(self, alteration: AlterTopic) -> None:
         """Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment,
-        InvalidReplicationFactor, InvalidTopic, InvalidRequest, NotController, OutcomeUnknown."""
+        InvalidReplicationFactor, InvalidTopic, InvalidRequest."""
         with self._activity.acting() as active:
             await active.topics.alter(alteration)
 
@@ -124,7 +125,6 @@ class AdminService:
             return [PartitionResult(name, error) for name in names]
 
     async def list_reassignments(self) -> list[OngoingReassignment]:
-        """Raises NotController, OutcomeUnknown."""
         with self._activity.acting() as active:
             return await active.reassignments.ongoing()
 
@@ -132,7 +132,7 @@ class AdminService:
         """Returns one outcome for each named partition. Without names, for each that another broker than the
         preferred one leads.
 
-        Raises InvalidRequest for too many partitions at once, NotController, OutcomeUnknown.
+        Raises InvalidRequest for too many partitions at once.
         """
         repeated = check_partitions_asked(names)
         with self._activity.acting() as active:
@@ -141,8 +141,7 @@ class AdminService:
     async def elect_unclean(self, asked: ElectUnclean) -> list[UncleanElection]:
         """Returns one outcome for each named partition. Without names, for each that has no leader.
 
-        Raises InvalidRequest for too many partitions at once and for ids that are not as many, NotController,
-        OutcomeUnknown.
+        Raises InvalidRequest for too many partitions at once and for ids that are not as many.
         """
         repeated = check_partitions_asked(asked.partitions)
         if asked.topic_ids and len(asked.topic_ids) != len(asked.partitions):
@@ -154,7 +153,7 @@ class AdminService:
         """Returns what the broker still has. The drain continues in the background; the same request again
         reports progress.
 
-        Raises InvalidRequest, NotController, OutcomeUnknown.
+        Raises InvalidRequest.
         """
         broker = BrokerId(asked.broker)
         with self._activity.acting() as active:
@@ -162,15 +161,14 @@ class AdminService:
             return await (upkeep.undo_drain(broker) if asked.undo else upkeep.drain(broker, asked))
 
     async def forget_broker(self, broker: int) -> ForgottenBroker:
-        """Forgets a broker that will not return. Raises InvalidRequest if it is alive or has replicas,
-        NotController, OutcomeUnknown."""
+        """Forgets a broker that will not return. Raises InvalidRequest if it is alive or has replicas."""
         with self._activity.acting() as active:
             return await forget_broker(active.term, BrokerId(broker))
 
     async def balance(self, asked: StartBalance) -> BalancePlan:
         """Returns the moves of the balance, which begin in the background unless it only validates.
 
-        Raises InvalidRequest, UnknownTopicOrPartition, NotController, OutcomeUnknown.
+        Raises InvalidRequest, UnknownTopicOrPartition.
         """
         if asked.throttle_bytes_per_s < 0:
             raise InvalidRequest(f"throttle_bytes_per_s {asked.throttle_bytes_per_s} is negative")
@@ -181,48 +179,46 @@ class AdminService:
             return await active.upkeep.balance(asked)
 
     async def describe_balance(self) -> BalanceDescription:
-        """The balance under way, or the last one. Raises NotController, OutcomeUnknown."""
+        """The balance under way, or the last one."""
         with self._activity.acting() as active:
             return await active.upkeep.describe_balance()
 
     async def alter_balance(self, action: BalanceAction) -> BalanceDescription:
-        """Raises InvalidRequest if no balance is under way, NotController, OutcomeUnknown."""
+        """Raises InvalidRequest if no balance is under way."""
         with self._activity.acting() as active:
             return await active.upkeep.alter_balance(action)
 
     async def check_broker(self, broker: int, *, end_drain: bool = False) -> BrokerCheck:
         """Returns if the broker is caught up and may be stopped. With `end_drain`, a ready broker that
-        restarted since its leaderships were drained may lead again. Raises NotController, OutcomeUnknown."""
+        restarted since its leaderships were drained may lead again."""
         with self._activity.acting() as active:
             return await active.upkeep.check(BrokerId(broker), end_drain=end_drain)
 
     async def describe_cluster(self) -> ClusterDescription:
-        """Raises NotController, OutcomeUnknown."""
         with self._activity.acting() as active:
             return await describe_cluster(active.term)
 
     async def create_acls(self, bindings: Sequence[AclBinding]) -> list[AclResult]:
-        """Returns one outcome an ACL, in order. Raises SecurityDisabled, NotController, OutcomeUnknown."""
+        """Returns one outcome an ACL, in order. Raises SecurityDisabled."""
         with self._acls() as acls:
             return await acls.create(bindings)
 
     async def delete_acls(self, filters: Sequence[AclFilter]) -> list[DeletedAcls]:
-        """Returns for each filter what it matched. Raises SecurityDisabled, NotController, OutcomeUnknown."""
+        """Returns for each filter what it matched. Raises SecurityDisabled."""
         with self._acls() as acls:
             return await acls.delete(filters)
 
     async def describe_acls(self, wanted: AclFilter) -> list[AclBinding]:
-        """Raises SecurityDisabled, NotController, OutcomeUnknown."""
         with self._acls() as acls:
             return await acls.describe(wanted)
 
     async def alter_users(self, changes: Sequence[UserChange]) -> list[UserResult]:
-        """Returns one outcome a user. Raises NotController, OutcomeUnknown."""
+        """Returns one outcome a user."""
         with self._activity.acting() as active:
             return await active.users.alter(changes)
 
     async def describe_users(self, names: Sequence[str]) -> list[UserDescription]:
-        """These users, or all of them. Raises NotController, OutcomeUnknown."""
+        """These users, or all of them."""
         with self._activity.acting() as active:
             return await active.users.describe(names)
 
@@ -237,11 +233,10 @@ class AdminService:
     async def alter_client_quotas(
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
     ) -> list[QuotaResult]:
-        """Returns one outcome an entity, in order. Raises NotController, OutcomeUnknown."""
+        """Returns one outcome an entity, in order."""
         with self._activity.acting() as active:
             return await active.quotas.alter(alterations, validate_only=validate_only)
 
     async def describe_client_quotas(self, wanted: QuotaFilter) -> list[EntityQuotas]:
-        """Raises NotController, OutcomeUnknown."""
         with self._activity.acting() as active:
             return await active.quotas.describe(wanted)
