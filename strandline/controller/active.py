@@ -128,12 +128,10 @@ class ActiveController:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """For a request that has begun: what its end means to a client. A task of `changes` is cancelled when
-        this controller loses its role."""
+        this controller loses its role, and for nothing else."""
         try:
             yield
         except asyncio.CancelledError:
-            if self.changes.are_accepted:
-                raise
             raise lost_role() from None
         except StrandlineError as error:
             shown = for_user(error)

@@ -26,10 +26,6 @@ class Changes:
         self._tasks: asyncio.TaskGroup | None = None
         self._slots = asyncio.Semaphore(CHANGES_IN_PROGRESS_MAX)
 
-    @property
-    def are_accepted(self) -> bool:
-        return self._tasks is not None
-
     @contextmanager
     def accepted(self, tasks: asyncio.TaskGroup) -> Iterator[None]:
         """Changes are tasks of this group within it. Its end comes before the group cancels its tasks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import grpc
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.errors import TopicAlreadyExists
+from strandline.errors import OutcomeUnknown, TopicAlreadyExists
 from strandline.ids import TopicId
 from strandline.ports import Coordination
 from strandline.rpc import admin_pb2
@@ -101,6 +102,28 @@ async def test_a_controller_whose_role_is_taken_away_serves_no_longer_and_starts
         assert after is not None
         assert after.epoch > before.epoch
         assert [o.error for o in await controller.admin.create_topics([NewTopic("t", 1, 1)])] == [None]
+
+
+async def test_a_request_that_is_under_way_when_the_role_is_lost_has_an_unknown_outcome(
+    active: Activate,
+) -> None:
+    """CORRECTNESS E5: it ends with the epoch, and its client has to look what became of it."""
+    async with active([1], reconcile_ms=50) as (session, controller, _):
+        begun = asyncio.Event()
+
+        async def request() -> None:
+            with controller.activity.acting():
+                begun.set()
+                await asyncio.Event().wait()
+
+        async def ask() -> None:
+            with pytest.raises(OutcomeUnknown, match="lost its role"):
+                await controller.activity.carry_out(request)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(ask())
+            await begun.wait()
+            await session.delete(znodes.CONTROLLER)
 
 
 async def test_a_new_epoch_begins_with_what_zookeeper_says_not_with_what_the_last_one_knew(

@@ -49,8 +49,8 @@ REASSIGNMENT_TIMEOUT_MS_MAX: Final = 2**31 - 1
 
 
 class AdminService:
-    """Handles the requests. All methods may run concurrently. Unless one returns an outcome for each entry, it
-    raises NotController and OutcomeUnknown too; those about ACLs raise SecurityDisabled."""
+    """Handles the requests. All methods may run concurrently. One that returns no outcome for each entry
+    raises NotController and OutcomeUnknown, too; those about ACLs raise SecurityDisabled."""
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity
