@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strandline.client.admin.admin import Admin as Admin
+    from strandline.client.reading.records import ConsumerRecord as ConsumerRecord
+    from strandline.client.reading.records import FetchedBatch as FetchedBatch
     from strandline.consumer.consumer import Consumer as Consumer
     from strandline.consumer.group.group import GroupMetadata as GroupMetadata
     from strandline.consumer.group.listener import RebalanceListener as RebalanceListener
-    from strandline.consumer.records import ConsumerRecord as ConsumerRecord
-    from strandline.consumer.records import FetchedBatch as FetchedBatch
     from strandline.errors import Outcome as Outcome
     from strandline.errors import StrandlineError as StrandlineError
     from strandline.ids import TopicPartition as TopicPartition
@@ -37,8 +37,8 @@ _HOMES = {
     "BulkSendFailed": "strandline.producer.tickets",
     "CommittedOffset": "strandline.vocabulary.groups",
     "Consumer": "strandline.consumer.consumer",
-    "ConsumerRecord": "strandline.consumer.records",
-    "FetchedBatch": "strandline.consumer.records",
+    "ConsumerRecord": "strandline.client.reading.records",
+    "FetchedBatch": "strandline.client.reading.records",
     "GroupMetadata": "strandline.consumer.group.group",
     "LocalCluster": "strandline.local.cluster",
     "LogPosition": "strandline.vocabulary.log_position",

@@ -14,23 +14,23 @@ from strandline.adapters.system_host import client_host
 from strandline.client import arguments as client_arguments
 from strandline.client.client import Client
 from strandline.client.coordinator import Coordinator
+from strandline.client.core.effects import Reset
+from strandline.client.core.positions import ReadLog
 from strandline.client.metrics import ClientMetric
+from strandline.client.reading.partition_reader import PartitionReader
+from strandline.client.reading.records import ConsumerRecord, FetchedBatch, OffsetAndTimestamp
+from strandline.client.reading.wakeups import Wakeups
 from strandline.config.consumer import ConsumerSettings
 from strandline.config.load import load
 from strandline.consumer import arguments
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.registry import DEFAULTS
-from strandline.consumer.core.reading.effects import Reset
-from strandline.consumer.core.reading.positions import ReadLog
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.commits import OffsetLike
 from strandline.consumer.group.committed import Committed
 from strandline.consumer.group.group import Group, GroupMetadata
 from strandline.consumer.group.listener import RebalanceListener
 from strandline.consumer.measures import CONSUMER_METRICS
-from strandline.consumer.reader import Reader
-from strandline.consumer.records import ConsumerRecord, FetchedBatch, OffsetAndTimestamp
-from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest
 from strandline.host import Host
 from strandline.ids import TopicPartition
@@ -79,7 +79,7 @@ class Consumer(Client[ConsumerSettings]):
         self._committed: Committed | None = None
         if coordinator is not None:
             self._committed = Committed(coordinator, self._settings, self._clock)
-        self._reader = Reader(
+        self._reader = PartitionReader(
             cluster=self._cluster,
             scope=self._scope,
             wakeups=self._wakeups,
@@ -400,7 +400,7 @@ class Consumer(Client[ConsumerSettings]):
 
     def metrics(self) -> dict[str, float]:
         """What this consumer measures, by Kafka's names: those of `METRICS`. From any thread."""
-        return self._reader.measures.read(tuple(self._positions), self._delivery.unpolled_s())
+        return self._delivery.measures.read(tuple(self._positions), self._delivery.unpolled_s())
 
     def __aiter__(self) -> Self:
         return self

@@ -12,13 +12,14 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
+from strandline.client.core.positions import Position
+from strandline.client.reading.partition_reader import PartitionReader
+from strandline.client.reading.records import ConsumerRecord, FetchedBatch, records_of
+from strandline.client.reading.wakeups import Wakeups
 from strandline.client.scope import Scope
 from strandline.config.consumer import ConsumerSettings
-from strandline.consumer.core.reading.positions import Position
+from strandline.consumer.measures import ConsumerMeasures
 from strandline.consumer.open_batch import Reading
-from strandline.consumer.reader import Reader
-from strandline.consumer.records import ConsumerRecord, FetchedBatch, records_of
-from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest, UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
@@ -38,7 +39,13 @@ class RecordDelivery:
     """Implements the get calls."""
 
     def __init__(
-        self, *, reader: Reader, scope: Scope, wakeups: Wakeups, settings: ConsumerSettings, clock: Clock
+        self,
+        *,
+        reader: PartitionReader,
+        scope: Scope,
+        wakeups: Wakeups,
+        settings: ConsumerSettings,
+        clock: Clock,
     ) -> None:
         self._reader = reader
         self._positions = reader.positions
@@ -46,6 +53,8 @@ class RecordDelivery:
         self._wakeups = wakeups
         self._settings = settings
         self._clock = clock
+        self.measures = ConsumerMeasures(reader.measures, clock)
+        """What this consumer measures; its other parts add to it."""
         self._readings: dict[TopicPartition, Reading] = {}
         self._reading: Reading | None = None
         """The batch whose next record `getone` returns without any other check."""
@@ -320,7 +329,7 @@ class RecordDelivery:
 
     def _take(self, state: Position[FetchedBatch]) -> FetchedBatch:
         batch = self._positions.take(state, state.buffered[0].size)
-        self._reader.measures.taken.add(batch.record_count)
+        self.measures.taken.add(batch.record_count)
         self._reader.wake(state.broker)
         return batch
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
+from strandline.client.core.positions import Position
 from strandline.client.metrics import ClientMetric, Window, counter, gauge
+from strandline.client.reading.fetcher import FetchMeasures
+from strandline.client.reading.records import FetchedBatch
 from strandline.consumer.core.member_states import State
-from strandline.consumer.core.reading.positions import Position
-from strandline.consumer.records import FetchedBatch
 from strandline.ports import Clock
 
 _gauge, _counter = partial(gauge, "consumer"), partial(counter, "consumer")
@@ -83,32 +84,29 @@ class Rebalances:
 class ConsumerMeasures:
     """The numbers of one consumer."""
 
-    __slots__ = ("_clock", "committed_ms", "fetched_bytes", "fetched_ms", "rebalances", "taken")
+    __slots__ = ("_clock", "_fetches", "committed_ms", "rebalances", "taken")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, fetches: FetchMeasures, clock: Clock) -> None:
         self._clock = clock
+        self._fetches = fetches
         self.taken = Window(clock)
         """Records of each batch that a get call took."""
-        self.fetched_bytes = Window(clock)
-        """Bytes of each answer to a fetch."""
-        self.fetched_ms = Window(clock)
-        """Times of fetches."""
         self.committed_ms = Window(clock)
         """Times of commits."""
         self.rebalances = Rebalances(clock)
 
     def read(self, assigned: Iterable[Position[FetchedBatch]], unpolled_s: float) -> dict[str, float]:
         """`unpolled_s`: the time since the last get call."""
-        taken, fetched = self.taken.recent(), self.fetched_bytes.recent()
-        fetches, commits = self.fetched_ms.recent(), self.committed_ms.recent()
+        taken, fetched = self.taken.recent(), self._fetches.bytes.recent()
+        fetches, commits = self._fetches.ms.recent(), self.committed_ms.recent()
         rebalances, ended_at = self.rebalances.took_ms.recent(), self.rebalances.ended_at
         lags = [state.lag or 0 for state in assigned]
         return {
             "records-consumed-total": self.taken.total,
             "records-consumed-rate": taken.rate,
-            "bytes-consumed-total": self.fetched_bytes.total,
+            "bytes-consumed-total": self._fetches.bytes.total,
             "bytes-consumed-rate": fetched.rate,
-            "fetch-total": self.fetched_ms.count,
+            "fetch-total": self._fetches.ms.count,
             "fetch-latency-avg": fetches.average,
             "fetch-latency-max": fetches.maximum,
             "records-lag-max": max(lags, default=0),

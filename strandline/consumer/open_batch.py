@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice, repeat
 
-from strandline.consumer.core.reading.positions import Position
-from strandline.consumer.records import ConsumerRecord, FetchedBatch
+from strandline.client.core.positions import Position
+from strandline.client.reading.records import ConsumerRecord, FetchedBatch
 from strandline.records import Columns
 
 

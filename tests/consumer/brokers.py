@@ -11,12 +11,12 @@ from strandline.adapters.codecs.log import METADATA, PARTITION_COUNTS
 from strandline.adapters.system.clock import SystemClock
 from strandline.client.cluster import Cluster
 from strandline.client.coordinator import Coordinator
+from strandline.client.reading.partition_reader import PartitionReader
+from strandline.client.reading.records import FetchedBatch
+from strandline.client.reading.wakeups import Wakeups
 from strandline.client.scope import Scope
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.delivery import RecordDelivery
-from strandline.consumer.reader import Reader
-from strandline.consumer.records import FetchedBatch
-from strandline.consumer.wakeups import Wakeups
 from strandline.errors import BrokerNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response, Stream
@@ -118,7 +118,7 @@ class Parts:
         self.coordinator = Coordinator(
             "g", cluster=self.cluster, transport=self.brokers, settings=self.settings, clock=self.clock
         )
-        self.reader = Reader(
+        self.reader = PartitionReader(
             cluster=self.cluster,
             scope=self.scope,
             wakeups=self.wakeups,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from strandline.client.reading.records import ConsumerRecord, FetchedBatch
 from strandline.consumer.consumer import Consumer
-from strandline.consumer.records import ConsumerRecord, FetchedBatch
 from strandline.ids import TopicPartition
 from strandline.records import encode_values, validate
 from strandline.vocabulary.groups import OffsetCommit

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from strandline.client.reading.records import FetchedBatch
 from strandline.config.limits import KIB, MIB
-from strandline.consumer.records import FetchedBatch
 from strandline.errors import CoordinatorNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import Codec, Columns, encode_values, gap_batch, keep_records, validate

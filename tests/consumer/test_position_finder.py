@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from strandline.consumer.core.reading.effects import Reset
+from strandline.client.core.effects import Reset
+from strandline.client.reading.partition_reader import PartitionReader
 from strandline.consumer.group.committed import Committed
-from strandline.consumer.reader import Reader
 from strandline.errors import LeaderNotAvailable, NotLeaderOrFollower, OffsetNotAvailable, StrandlineError
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, FetchedOffsets
@@ -44,7 +44,7 @@ class Leaders(Parts):
             self.brokers.answers["OffsetFetch"] = lambda request: FetchedOffsets(
                 {name: committed.get(name) for name in request.partitions}
             )
-            self.reader = Reader(
+            self.reader = PartitionReader(
                 cluster=self.cluster,
                 scope=self.scope,
                 wakeups=self.wakeups,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from strandline.consumer.core.reading.effects import Arrived
-from strandline.consumer.fetched_batches import batches_of
-from strandline.consumer.records import ConsumerRecord
+from strandline.client.core.effects import Arrived
+from strandline.client.reading.batches import batches_of
+from strandline.client.reading.records import ConsumerRecord
 from strandline.errors import CorruptMessage, UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, encode_batch, encode_values, split

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from strandline.auditing.ownership import GroupEvent
+from strandline.client.reading.records import ConsumerRecord
 from strandline.consumer.consumer import Consumer
-from strandline.consumer.records import ConsumerRecord
 from strandline.errors import UnknownTopicOrPartition
 from strandline.host import Host
 from strandline.ids import GROUP_EVENTS_TOPIC, TopicPartition

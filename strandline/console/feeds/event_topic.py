@@ -7,11 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
+from strandline.client.reading.records import ConsumerRecord
 from strandline.console.core.timeline.journal import CHUNK_RECORDS, Record
 from strandline.console.core.timeline.places import TOPICS, Source
 from strandline.console.core.window import Window
 from strandline.consumer.consumer import Consumer
-from strandline.consumer.records import ConsumerRecord
 from strandline.errors import OffsetOutOfRange, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 from strandline.ports import Clock

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.client.admin.admin import Admin
+from strandline.client.reading.records import FetchedBatch
 from strandline.config.limits import KIB, MIB
 from strandline.console.clients import Clients
 from strandline.console.core.places import Places
 from strandline.console.core.records.asked import Ends
 from strandline.console.core.records.rows import Fields
 from strandline.consumer.consumer import Consumer
-from strandline.consumer.records import FetchedBatch
 from strandline.errors import (
     CorruptMessage,
     LeaderNotAvailable,

@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from strandline.adapters.codecs.groups import OFFSET_COMMIT
 from strandline.client.coordinator import Coordinator, no_answer
+from strandline.client.core.positions import Position
+from strandline.client.reading.partition_reader import PartitionReader
 from strandline.client.retry import Tries
 from strandline.client.waits import Notice
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer import arguments
-from strandline.consumer.core.reading.positions import Position
 from strandline.consumer.delivery import RecordDelivery
-from strandline.consumer.reader import Reader
 from strandline.errors import (
     CoordinatorNotAvailable,
     FencedInstanceId,
@@ -72,7 +72,7 @@ class Commits:
         self,
         coordinator: Coordinator,
         *,
-        reader: Reader,
+        reader: PartitionReader,
         delivery: RecordDelivery,
         identity: Callable[[], Identity],
         on_refused: Callable[[Identity, StrandlineError], bool],
@@ -303,7 +303,7 @@ class Commits:
         )
         began = self._clock.monotonic()
         results = await self._coordinator.call(OFFSET_COMMIT, request)
-        self._reader.measures.committed_ms.add((self._clock.monotonic() - began) * 1000)
+        self._delivery.measures.committed_ms.add((self._clock.monotonic() - began) * 1000)
         errors: list[StrandlineError] = []
         for state, entry in list(left.items()):
             missing = CoordinatorNotAvailable(f"the coordinator said nothing about {state.name}")

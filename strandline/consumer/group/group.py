@@ -11,6 +11,7 @@ from typing import Final
 
 from strandline.client.cluster import Cluster
 from strandline.client.coordinator import Coordinator
+from strandline.client.reading.partition_reader import PartitionReader
 from strandline.client.scope import Scope
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.assignors.assignor import Assignor
@@ -29,7 +30,6 @@ from strandline.consumer.group.listener import Listening, RebalanceListener
 from strandline.consumer.group.member import Member
 from strandline.consumer.group.refresh import Refresh
 from strandline.consumer.group.topics import Topics, name_of
-from strandline.consumer.reader import Reader
 from strandline.errors import InvalidRequest, RebalanceInProgress, StrandlineError
 from strandline.host import Host
 from strandline.ids import TopicId
@@ -67,7 +67,7 @@ class Group:
         *,
         assignors: Sequence[Assignor],
         cluster: Cluster,
-        reader: Reader,
+        reader: PartitionReader,
         delivery: RecordDelivery,
         scope: Scope,
         settings: ConsumerSettings,
@@ -113,7 +113,7 @@ class Group:
             handover=self._handover,
             heartbeats=self._heartbeats,
             topics=self._topics,
-            rebalances=reader.measures.rebalances,
+            rebalances=delivery.measures.rebalances,
             scope=scope,
             settings=settings,
             clock=clock,

@@ -11,12 +11,12 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from strandline.client.reading.partition_reader import PartitionReader
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.member_effects import Assign, Lose, Revoke
 from strandline.consumer.delivery import RecordDelivery
 from strandline.consumer.group.commits import Commits
 from strandline.consumer.group.listener import Listening
-from strandline.consumer.reader import Reader
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 
@@ -29,7 +29,7 @@ class Handover:
     def __init__(
         self,
         *,
-        reader: Reader,
+        reader: PartitionReader,
         delivery: RecordDelivery,
         commits: Commits,
         listening: Listening,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 
+from strandline.client.reading.partition_reader import PartitionReader
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.group.commits import Commits
 from strandline.consumer.group.committed import Committed
-from strandline.consumer.reader import Reader
 from strandline.errors import StrandlineError
 from strandline.ports import Clock
 
@@ -27,7 +27,7 @@ class Refresh:
         commits: Commits,
         committed: Committed,
         *,
-        reader: Reader,
+        reader: PartitionReader,
         settings: ConsumerSettings,
         clock: Clock,
     ) -> None:

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from strandline.client.reading.records import FetchedBatch
 from strandline.config.limits import MIB
-from strandline.consumer.records import FetchedBatch
 from strandline.errors import CorruptMessage, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.pipeline.columns.record_fields import (

@@ -1,7 +1,7 @@
 """Reads one range of offsets at a time, exactly: from its first offset to its last, each record once.
 
-It uses the same reader as a consumer, which survives changes of leaders and deaths of brokers. It adds an
-end, and the certainty that all records belong to one topic: a topic that is deleted and created again under
+The reader of partitions survives changes of leaders and deaths of brokers. This adds an end, and the
+certainty that all records belong to one topic: a topic that is deleted and created again under
 its name would otherwise be read on unnoticed. Leader epochs grow over the whole cluster, so a batch with an
 epoch that was known when the topic's id was read belongs to that topic; for a later epoch the id is read
 again, from a broker that knows that epoch.
@@ -15,16 +15,13 @@ from typing import Any, Final
 
 from strandline.adapters.system_host import client_host
 from strandline.client.backoff import backoff_s
-from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
-from strandline.client.offsets import list_offsets
+from strandline.client.reading.client import ReadingClient
+from strandline.client.reading.records import FetchedBatch
 from strandline.client.retry import Tries
 from strandline.config.consumer import ConsumerSettings
 from strandline.config.limits import MIB
 from strandline.config.load import load
-from strandline.consumer.reader import Reader
-from strandline.consumer.records import FetchedBatch
-from strandline.consumer.wakeups import Wakeups
 from strandline.errors import OffsetOutOfRange, StrandlineError
 from strandline.host import Host
 from strandline.ids import NO_EPOCH, TopicId
@@ -49,7 +46,7 @@ ASK_S: Final = 1.0
 """How long a leader may take to report where its log begins and ends; then this attempt is given up."""
 
 
-class RangeReader(Client[ConsumerSettings]):
+class RangeReader(ReadingClient):
     """One client, for one range after the other."""
 
     def __init__(
@@ -62,26 +59,10 @@ class RangeReader(Client[ConsumerSettings]):
         """`connecting`: settings of its connections."""
         settings = load(ConsumerSettings, offset_reset="none", buffer_bytes=BUFFER_BYTES, **connecting)
         host = client_host(settings, host)
-        super().__init__("range reader", bootstrap, settings, host.transport(None), host.clock)
-        self._wakeups = Wakeups(self._clock)
-        self._reader = Reader(
-            cluster=self._cluster,
-            scope=self._scope,
-            wakeups=self._wakeups,
-            committed=None,
-            settings=self._settings,
-            clock=self._clock,
-            follows_topics=False,
+        super().__init__(
+            "range reader", bootstrap, settings, host.transport(None), host.clock, follows_topics=False
         )
         self._reading: _Reading | None = None
-
-    async def start(self) -> None:
-        await super().start()
-        self._reader.start()
-
-    def _failed(self, error: BaseException) -> None:
-        super()._failed(error)
-        self._wakeups.arrived()
 
     # --- one range ---------------------------------------------------------------------------
 
@@ -137,19 +118,14 @@ class RangeReader(Client[ConsumerSettings]):
 
     def _take(self, reading: _Reading) -> FetchedBatch | None:
         """The next arrived batch, which makes room for others."""
-        positions = self._reader.positions
-        state = positions.find(reading.wanted.name)
-        if state is None or not state.buffered:
+        batch = self._reader.take(reading.wanted.name)
+        if batch is None:
             return None
-        batch = positions.take(state, state.buffered[0].size)
-        state.processed = state.position = batch.next_offset
         reading.at = batch.next_offset
         reading.arrived_at = self._clock.monotonic()
         reading.refusals = 0
         if reading.over:
-            self._reader.drop([state.name])
-        else:
-            self._reader.wake(state.broker)
+            self._reader.drop([reading.wanted.name])
         return batch
 
     # --- problems ----------------------------------------------------------------------------
@@ -173,13 +149,12 @@ class RangeReader(Client[ConsumerSettings]):
         if reading.over:
             return
         name, at, end = reading.wanted.name, reading.at, reading.wanted.end
-        found = await list_offsets(
-            self._cluster, {name: LATEST}, self._settings, self._clock, timeout_s=ASK_S
-        )
-        listed = found[name]
-        if isinstance(listed, StrandlineError):
-            self._check_timeout(reading, listed.message)
-        elif at < listed.log_start_offset:
+        try:
+            listed = (await self._reader.finder.list({name: LATEST}, ASK_S))[name]
+        except StrandlineError as error:
+            self._check_timeout(reading, error.message)
+            return
+        if at < listed.log_start_offset:
             self._lose(reading, ranges.begun_later(name, at, listed.log_start_offset, end))
             if not reading.over:
                 self._reader.seek(name, reading.at)

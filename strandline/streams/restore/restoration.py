@@ -7,8 +7,8 @@ import logging
 from collections.abc import Iterable
 from typing import Final, Protocol, cast
 
+from strandline.client.reading.records import FetchedBatch
 from strandline.config.limits import KIB
-from strandline.consumer.records import FetchedBatch
 from strandline.errors import InvalidRequest
 from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.ports import Clock

@@ -1,6 +1,6 @@
 """Reads the changelogs of all restoring tasks of a member, and writes them into their stores.
 
-It uses the same reader as a consumer, and takes one batch at a time: unapplied records stay in the reader's
+It takes one batch at a time: unapplied records stay in the reader's
 buffer, which is bounded, so a slow store only slows the fetching. The changelogs take turns, a slice at a
 time, and the event loop runs between slices; so a large one delays neither the small ones nor the running
 tasks.
@@ -14,14 +14,12 @@ from typing import Any, Final, TypeVar
 
 from strandline.adapters.system_host import client_host
 from strandline.client.backoff import backoff_s
-from strandline.client.client import Client
-from strandline.client.offsets import list_epoch_ends, list_offsets
+from strandline.client.offsets import list_epoch_ends
+from strandline.client.reading.client import ReadingClient
+from strandline.client.reading.records import FetchedBatch
 from strandline.client.retry import retry
 from strandline.config.consumer import ConsumerSettings
 from strandline.config.load import load
-from strandline.consumer.reader import Reader
-from strandline.consumer.records import FetchedBatch
-from strandline.consumer.wakeups import Wakeups
 from strandline.errors import InvalidRequest, OffsetOutOfRange, StrandlineError, UnknownTopicOrPartition
 from strandline.host import Host
 from strandline.ids import NO_EPOCH, TopicPartition
@@ -39,7 +37,7 @@ ASK_S: Final = 1.0
 """How long leaders are asked before the attempt fails and is logged; then they are asked again."""
 
 
-class Restorer(Client[ConsumerSettings]):
+class Restorer(ReadingClient):
     """The restorer for all tasks of a member. `settings` are those of a consumer."""
 
     def __init__(
@@ -51,16 +49,8 @@ class Restorer(Client[ConsumerSettings]):
     ) -> None:
         loaded = load(ConsumerSettings, **{**settings, "offset_reset": "none"})
         host = client_host(loaded, host)
-        super().__init__("restorer", bootstrap, loaded, host.transport(None), host.clock)
-        self._wakeups = Wakeups(self._clock)
-        self._reader = Reader(
-            cluster=self._cluster,
-            scope=self._scope,
-            wakeups=self._wakeups,
-            committed=None,
-            settings=self._settings,
-            clock=self._clock,
-            follows_topics=False,
+        super().__init__(
+            "restorer", bootstrap, loaded, host.transport(None), host.clock, follows_topics=False
         )
         self._restorations: dict[TopicPartition, Restoration] = {}
         self._identities = Identities(self._cluster)
@@ -68,7 +58,6 @@ class Restorer(Client[ConsumerSettings]):
 
     async def start(self) -> None:
         await super().start()
-        self._reader.start()
         self._scope.spawn(self._apply(), "apply")
 
     async def stop(self) -> None:
@@ -142,14 +131,7 @@ class Restorer(Client[ConsumerSettings]):
 
     def take(self, changelog: TopicPartition) -> FetchedBatch | None:
         """The next arrived batch of a changelog, which makes room for others."""
-        positions = self._reader.positions
-        state = positions.find(changelog)
-        if state is None or not state.buffered:
-            return None
-        batch = positions.take(state, state.buffered[0].size)
-        state.processed = state.position = batch.next_offset
-        self._reader.wake(state.broker)
-        return batch
+        return self._reader.take(changelog)
 
     def high_watermark(self, changelog: TopicPartition) -> int | None:
         state = self._reader.positions.find(changelog)
@@ -242,12 +224,7 @@ class Restorer(Client[ConsumerSettings]):
         )
 
     async def _ask_bounds(self, changelog: TopicPartition) -> ListedOffset:
-        wanted = {changelog: LATEST}
-        found = await list_offsets(self._cluster, wanted, self._settings, self._clock, timeout_s=ASK_S)
-        listed = found[changelog]
-        if isinstance(listed, StrandlineError):
-            raise listed
-        return listed
+        return (await self._reader.finder.list({changelog: LATEST}, ASK_S))[changelog]
 
     async def _ask_epoch_end(self, changelog: TopicPartition, epoch: int) -> EpochEnd | None:
         wanted = {changelog: epoch}

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import pytest
 
+from strandline.client.reading.records import ConsumerRecord
 from strandline.consumer.core.member_effects import Assign, Lose, Revoke
 from strandline.consumer.group.commits import Commits, Identity
 from strandline.consumer.group.handover import Handover
 from strandline.consumer.group.listener import Listening, RebalanceListener
-from strandline.consumer.records import ConsumerRecord
 from strandline.errors import (
     CoordinatorLoading,
     InvalidRequest,

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from strandline.client.reading.records import FetchedBatch
 from strandline.config.limits import KIB, MIB
-from strandline.consumer.records import FetchedBatch
 from strandline.errors import CorruptMessage, StrandlineError, UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.pipeline.columns.arrow import RUN_BYTES_MAX, arrow_schema, record_batches

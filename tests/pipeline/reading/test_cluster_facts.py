@@ -13,7 +13,7 @@ from strandline.ids import TopicPartition
 from strandline.pipeline.core.options import Selection
 from strandline.pipeline.core.ranges import Bounds
 from strandline.pipeline.reading.cluster_facts import ClusterFacts
-from tests.pipeline.log_world import CLOCK, LogWorld
+from tests.strandline.client.log_world import CLOCK, LogWorld
 from tests.strandline.client.network import memory_host
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -14,7 +14,7 @@ from strandline.pipeline.core.ranges import Bounds, OffsetRange
 from strandline.pipeline.errors import DataLost, InvalidOption, NoOffset
 from strandline.pipeline.reading.cluster_facts import ClusterFacts, Snapshot
 from strandline.pipeline.reading.planning import begin, check_existing, finish, in_logs
-from tests.pipeline.log_world import CLOCK, LogWorld
+from tests.strandline.client.log_world import CLOCK, LogWorld
 from tests.strandline.client.network import memory_host
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -13,7 +13,7 @@ from strandline.errors import UndecodableBatch
 from strandline.pipeline.core.ranges import OffsetRange
 from strandline.pipeline.errors import DataLost, ReadStalled
 from strandline.pipeline.reading.ranges import RangeReader
-from tests.pipeline.log_world import CLOCK, LogWorld
+from tests.strandline.client.log_world import CLOCK, LogWorld
 from tests.strandline.client.network import memory_host
 from tests.waiting import eventually
 

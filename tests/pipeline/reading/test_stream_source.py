@@ -19,7 +19,7 @@ from strandline.pipeline.reading.batch_source import RangePartition
 from strandline.pipeline.reading.cluster_facts import ClusterFacts
 from strandline.pipeline.reading.stream_source import COMMIT_S_MAX, StreamReader
 from strandline.ports import Clock
-from tests.pipeline.log_world import CLOCK, LogWorld
+from tests.strandline.client.log_world import CLOCK, LogWorld
 from tests.strandline.client.network import FastClock, memory_host
 
 ALL = ReadAllAvailable()

@@ -7,7 +7,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strandline.consumer.records import FetchedBatch
+from strandline.client.reading.records import FetchedBatch
 from strandline.errors import CorruptMessage
 from strandline.ids import TopicPartition
 from strandline.records import (

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.consumer.records import FetchedBatch
+from strandline.client.reading.records import FetchedBatch
 from strandline.errors import InvalidRequest, StorageFailed
 from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.records import encode_batch, gap_batch, validate

@@ -13,9 +13,9 @@ from uuid import uuid4
 
 from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.adapters.system.clock import SystemClock
+from strandline.client.core.positions import ReadLog
+from strandline.client.reading.records import ConsumerRecord, FetchedBatch
 from strandline.config.streams import StreamsSettings
-from strandline.consumer.core.reading.positions import ReadLog
-from strandline.consumer.records import ConsumerRecord, FetchedBatch
 from strandline.errors import UnexpectedOffset
 from strandline.ids import TopicId
 from strandline.records import Columns

@@ -33,10 +33,10 @@ from strandline.broker.kafka.wire.groups.offsets import (
 )
 from strandline.broker.kafka.wire.offsets import EpochEndsRequest, PartitionEpoch
 from strandline.broker.kafka.wire.topics import OfTopic, each_partition
+from strandline.client.reading.records import ConsumerRecord
 from strandline.consumer.core.protocol import COOPERATIVE_STICKY, Assignment, Subscription
 from strandline.consumer.group.group import GroupMetadata
 from strandline.consumer.group.listener import RebalanceListener
-from strandline.consumer.records import ConsumerRecord
 from strandline.errors import ErrorCode, FencedInstanceId, OutcomeUnknown, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import Record, decode_batch, iterate

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from strandline.auditing.commits import Committed
 from strandline.auditing.member_ownership import ASSIGNED, LOST, REVOKED, Change
 from strandline.auditing.recording import Recorder
+from strandline.client.reading.records import ConsumerRecord
 from strandline.consumer.consumer import Consumer
 from strandline.consumer.group.listener import RebalanceListener
-from strandline.consumer.records import ConsumerRecord
 from strandline.errors import InconsistentGroupProtocol, StrandlineError
 from strandline.host import Host
 from strandline.ids import TopicPartition

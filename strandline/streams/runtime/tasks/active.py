@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 
-from strandline.consumer.core.reading.positions import ReadLog
+from strandline.client.core.positions import ReadLog
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import Columns, RecordHeaders

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from strandline import LocalCluster, Producer
-from strandline.consumer.core.reading.positions import ReadLog
+from strandline.client.core.positions import ReadLog
 from strandline.errors import MessageTooLarge, UnexpectedOffset
 from strandline.ids import NO_TOPIC_ID, TopicId
 from strandline.streams import INTEGER, ProcessingFailed

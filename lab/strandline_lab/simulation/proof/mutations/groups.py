@@ -13,7 +13,7 @@ _LEADER_PLAN: Final = "strandline/consumer/core/leader_plan.py"
 _HANDOVER: Final = "strandline/consumer/group/handover.py"
 _COMMITS: Final = "strandline/consumer/group/commits.py"
 
-_POSITION_FINDER: Final = "strandline/consumer/position_finder.py"
+_POSITION_FINDER: Final = "strandline/client/reading/position_finder.py"
 
 _GROUPS: Final = ("groups",)
 

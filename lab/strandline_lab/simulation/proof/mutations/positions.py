@@ -7,7 +7,7 @@ from typing import Final
 from strandline_lab.simulation.faults.every import CUT_AND_BACK, CUT_LOG
 from strandline_lab.simulation.proof.mutation import Mutation
 
-_POSITIONS: Final = "strandline/consumer/core/reading/positions.py"
+_POSITIONS: Final = "strandline/client/core/positions.py"
 
 _REPLACING: Final = ("replacing",)
 _CUTTING: Final = ("cutting",)

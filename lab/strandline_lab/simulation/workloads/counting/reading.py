@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from strandline.consumer.records import FetchedBatch
+from strandline.client.reading.records import FetchedBatch
 from strandline.ids import TopicPartition
 from strandline.streams import INTEGER
 from strandline_lab.simulation.workloads.counting import judge

@@ -1,4 +1,4 @@
-"""The records and batches that a consumer delivers. A batch is decoded only on request."""
+"""Records and batches as readers have them. A batch is decoded only on request."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from strandline.client.cluster import Cluster
+from strandline.client.core.effects import FindPosition, Reset
+from strandline.client.core.positions import Positions
 from strandline.client.offsets import list_each_offset, list_offsets
+from strandline.client.reading.records import FetchedBatch
 from strandline.config.consumer import ConsumerSettings
-from strandline.consumer.core.reading.effects import FindPosition, Reset
-from strandline.consumer.core.reading.positions import Positions
-from strandline.consumer.records import FetchedBatch
 from strandline.errors import OffsetOutOfRange, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
@@ -50,10 +50,13 @@ class PositionFinder:
         self._settings = settings
         self._clock = clock
 
-    async def list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        """Offsets by time, or LATEST or EARLIEST. Raises the first error."""
-        timeout_s = self._cluster.request_timeout_s
-        found = await list_offsets(self._cluster, wanted, self._settings, self._clock, timeout_s=timeout_s)
+    async def list(
+        self, wanted: Mapping[TopicPartition, int], timeout_s: float | None = None
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Offsets by time (milliseconds since the Unix epoch), or LATEST or EARLIEST. Raises the first error,
+        a retriable one after `timeout_s`, or the request timeout."""
+        limit_s = self._cluster.request_timeout_s if timeout_s is None else timeout_s
+        found = await list_offsets(self._cluster, wanted, self._settings, self._clock, timeout_s=limit_s)
         listed: dict[TopicPartition, ListedOffset] = {}
         for name in wanted:
             end = found[name]

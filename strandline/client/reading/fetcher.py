@@ -1,6 +1,6 @@
 """Fetches the assigned partitions that one broker leads, over one stream at a time.
 
-The next fetch is sent as soon as an answer arrives, before the application has its records.
+The next fetch is sent as soon as an answer arrives, before the owner of the reader has its records.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any, Final
 from strandline.adapters.codecs.log import FETCH
 from strandline.client.broker_stream import BrokerStream
 from strandline.client.cluster import Cluster
+from strandline.client.core.effects import Effect
+from strandline.client.core.positions import Positions
+from strandline.client.metrics import Window
 from strandline.config.consumer import ConsumerSettings
-from strandline.consumer.core.reading.effects import Effect
-from strandline.consumer.core.reading.positions import Positions
-from strandline.consumer.measures import ConsumerMeasures
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Stream
@@ -22,6 +22,18 @@ from strandline.vocabulary.log import FetchAnswer, FetchRequest
 
 FETCHES_IN_FLIGHT_MAX: Final = 4
 """One may be a long poll for partitions at their ends; the others are for partitions added meanwhile."""
+
+
+class FetchMeasures:
+    """What the fetchers of one reader measure."""
+
+    __slots__ = ("bytes", "ms")
+
+    def __init__(self, clock: Clock) -> None:
+        self.bytes = Window(clock)
+        """Bytes of each answer to a fetch."""
+        self.ms = Window(clock)
+        """Times of fetches."""
 
 
 class Fetcher(BrokerStream[FetchRequest, FetchAnswer]):
@@ -34,7 +46,7 @@ class Fetcher(BrokerStream[FetchRequest, FetchAnswer]):
         cluster: Cluster,
         positions: Positions[Any],
         carry_out: Callable[[list[Effect]], None],
-        measures: ConsumerMeasures,
+        measures: FetchMeasures,
         settings: ConsumerSettings,
         clock: Clock,
     ) -> None:
@@ -92,7 +104,7 @@ class Fetcher(BrokerStream[FetchRequest, FetchAnswer]):
         while True:
             answer = await stream.read()
             took_s = self._clock.monotonic() - self._unanswered.pop(answer.correlation_id)
-            self._measures.fetched_ms.add(took_s * 1000)
-            self._measures.fetched_bytes.add(sum(len(each.records) for each in answer.partitions))
+            self._measures.ms.add(took_s * 1000)
+            self._measures.bytes.add(sum(len(each.records) for each in answer.partitions))
             self._carry_out(self._positions.answered(answer.correlation_id, answer.partitions))
             self._wanted.set()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strandline.consumer.core.reading.effects import (
+from strandline.client.core.effects import (
     Arrived,
     DelayFetch,
     DoubtLeader,
@@ -17,7 +17,7 @@ from strandline.consumer.core.reading.effects import (
     Reset,
     Waits,
 )
-from strandline.consumer.core.reading.positions import FetchPlan, Positions
+from strandline.client.core.positions import FetchPlan, Positions
 from strandline.errors import (
     CorruptMessage,
     FencedLeaderEpoch,

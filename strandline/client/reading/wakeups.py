@@ -1,4 +1,4 @@
-"""Wakes waiting get calls, and holds the errors that they have to raise."""
+"""Wakes calls that wait for records, and holds the errors that they have to raise."""
 
 from __future__ import annotations
 

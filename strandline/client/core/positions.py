@@ -1,4 +1,4 @@
-"""The position of a consumer in each partition, what to fetch next, and the handling of answers.
+"""The position of a reader in each partition, what to fetch next, and the handling of answers.
 
 A partition has two positions: `position`, after the last record handed out, and `fetch_offset`,
 after the last record fetched; the records in between are buffered. Any other change of a position
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from strandline.consumer.core.reading.effects import (
+from strandline.client.core.effects import (
     Arrived,
     Cut,
     DelayFetch,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.consumer.core.reading.effects import Cut, FindPosition, MadeAnew, Reset
-from strandline.consumer.core.reading.positions import FetchPlan, Position, Positions
+from strandline.client.core.effects import Cut, FindPosition, MadeAnew, Reset
+from strandline.client.core.positions import FetchPlan, Position, Positions
 from strandline.ids import NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.vocabulary.log import Fetched
 from strandline.vocabulary.log_position import UNDEFINED, EpochEnd, LogPosition

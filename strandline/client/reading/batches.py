@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline.consumer.records import FetchedBatch, damaged
+from strandline.client.reading.records import FetchedBatch, damaged
 from strandline.errors import CorruptMessage, UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.records import BatchHeader, iterate

@@ -15,6 +15,7 @@ from strandline.errors import (
     OffsetOutOfRange,
     OutcomeUnknown,
     StrandlineError,
+    UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from strandline.ids import TopicId, TopicPartition
@@ -34,7 +35,7 @@ from strandline.vocabulary.log import (
     MetadataQuery,
     OffsetQuery,
 )
-from strandline.vocabulary.log_position import UNDEFINED, EpochEnd
+from strandline.vocabulary.log_position import UNDEFINED, EpochEnd, LogPosition, Match, compare
 from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 POLL_S, POLLS = 0.002, 10
@@ -51,6 +52,8 @@ class Log:
         self.watermark: int | None = None
         self.leader = 1
         self.epoch = 1
+        self.read_from = 0
+        """The offset of the last fetch."""
 
     @property
     def end(self) -> int:
@@ -76,6 +79,10 @@ class Log:
         self.batches = [one for one in self.batches if BatchHeader.parse(one).next_offset > start]
         self.start = start
 
+    def cut(self, end: int) -> None:
+        """As a leader does that was elected without the records from there on."""
+        self.batches = [one for one in self.batches if BatchHeader.parse(one).next_offset <= end]
+
     def lead(self, broker: int) -> None:
         self.leader, self.epoch = broker, self.epoch + 1
 
@@ -89,7 +96,7 @@ class Log:
         return EpochEnd(max(known, default=epoch), min(later, default=self.end))
 
     def fetch(self, wanted: FetchPartition) -> Fetched:
-        below = self.high_watermark
+        below, self.read_from = self.high_watermark, wanted.offset
         error: StrandlineError | None = None
         records = b""
         if not self.start <= wanted.offset <= self.end:
@@ -208,7 +215,10 @@ class LogWorld:
         if query.timestamp_ms >= 0:
             headers = map(BatchHeader.parse, log.batches)
             offset = next((h.base_offset for h in headers if h.max_timestamp >= query.timestamp_ms), -1)
-        return ListedOffset(query.name, None, offset, -1, log.epoch, log.high_watermark, log.start, log.end)
+        return ListedOffset(
+            query.name, None, offset, -1, log.epoch, log.high_watermark, log.start, log.end,
+            TopicId(self.topics[query.name.topic][0]),
+        )  # fmt: skip
 
     def _ended(self, broker: int, query: EpochQuery) -> ListedEpochEnd:
         log = self.log(query.name)
@@ -259,7 +269,7 @@ class _Stream:
         answers: Sequence[Fetched] = []
         for _ in range(POLLS):
             answers = [self._fetched(wanted) for wanted in request.partitions]
-            if any(answer.error is not None or answer.records for answer in answers):
+            if any(answer.error or answer.records or answer.diverging for answer in answers):
                 break
             await CLOCK.sleep(POLL_S)
         return FetchAnswer(request.correlation_id, answers)
@@ -271,7 +281,15 @@ class _Stream:
         if log.leader != self.broker or wanted.leader_epoch != log.epoch:
             leader = LeaderHint(log.leader, f"broker{log.leader}", 1, log.epoch)
             return Fetched(wanted.name, NotLeaderOrFollower("not here", leader=leader), -1, -1, b"")
-        return log.fetch(wanted)
+        topic_id = TopicId(self.world.topics[wanted.name.topic][0])
+        end = log.epoch_end(wanted.last_epoch)
+        kept = LogPosition(wanted.offset, wanted.topic_id, wanted.last_epoch)
+        match compare(kept, topic_id, end):
+            case Match.ANOTHER_TOPIC:
+                return Fetched(wanted.name, UnknownTopicId(f"this is {topic_id}"), -1, -1, b"")
+            case Match.CUT:
+                return Fetched(wanted.name, None, log.high_watermark, log.start, b"", diverging=end)
+        return log.fetch(wanted)._replace(topic_id=topic_id)
 
     def _check(self) -> None:
         if self.broken.is_set():

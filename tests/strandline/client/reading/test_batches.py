@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.consumer.fetched_batches import batches_of
+from strandline.client.reading.batches import batches_of
 from strandline.ids import TopicPartition
 from strandline.records import encode_values
 

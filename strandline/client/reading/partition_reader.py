@@ -1,4 +1,4 @@
-"""Reads assigned partitions ahead of the application: finds positions, fetches, buffers, follows leaders.
+"""Reads partitions ahead of its owner: finds positions, fetches, buffers, follows leaders.
 
 It carries out the effects of the positions' core.
 """
@@ -12,10 +12,7 @@ from collections.abc import Callable, Iterable
 from strandline.client import arguments
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
-from strandline.client.scope import Scope
-from strandline.client.waits import Notice
-from strandline.config.consumer import ConsumerSettings
-from strandline.consumer.core.reading.effects import (
+from strandline.client.core.effects import (
     Arrived,
     Cut,
     DelayFetch,
@@ -27,13 +24,15 @@ from strandline.consumer.core.reading.effects import (
     Reset,
     Waits,
 )
-from strandline.consumer.core.reading.positions import Position, Positions
-from strandline.consumer.fetched_batches import batches_of
-from strandline.consumer.fetcher import Fetcher
-from strandline.consumer.measures import ConsumerMeasures
-from strandline.consumer.position_finder import LOOKUP_PAUSE_S, CommittedLookup, PositionFinder
-from strandline.consumer.records import FetchedBatch
-from strandline.consumer.wakeups import Wakeups
+from strandline.client.core.positions import Position, Positions
+from strandline.client.reading.batches import batches_of
+from strandline.client.reading.fetcher import Fetcher, FetchMeasures
+from strandline.client.reading.position_finder import LOOKUP_PAUSE_S, CommittedLookup, PositionFinder
+from strandline.client.reading.records import FetchedBatch
+from strandline.client.reading.wakeups import Wakeups
+from strandline.client.scope import Scope
+from strandline.client.waits import Notice
+from strandline.config.consumer import ConsumerSettings
 from strandline.errors import (
     InvalidRequest,
     OffsetOutOfRange,
@@ -48,8 +47,11 @@ from strandline.vocabulary.metadata import TopicMetadata
 logger = logging.getLogger(__name__)
 
 
-class Reader:
-    """Others read `positions` directly, and change them only through the reader."""
+class PartitionReader:
+    """Reads for a consumer, and for each client that reads partitions without one (`ReadingClient`).
+
+    Others read `positions` directly, and change them only through the reader.
+    """
 
     def __init__(
         self,
@@ -69,8 +71,7 @@ class Reader:
         self._wakeups = wakeups
         self._settings = settings
         self._clock = clock
-        self.measures = ConsumerMeasures(clock)
-        """What this consumer measures; its other parts add to it."""
+        self.measures = FetchMeasures(clock)
         self.positions: Positions[FetchedBatch] = Positions(
             partition_bytes=settings.partition_fetch_bytes,
             buffer_bytes=settings.buffer_bytes,
@@ -169,6 +170,17 @@ class Reader:
         """The next batch cannot be delivered: the partition stays at it until its position is moved."""
         self.positions.block(name)
         self._wakeups.note(name, error)
+
+    def take(self, name: TopicPartition) -> FetchedBatch | None:
+        """The next arrived batch of a partition, which makes room for others; None if none has arrived, or it
+        is not read. It counts as processed."""
+        state = self.positions.find(name)
+        if state is None or not state.buffered:
+            return None
+        batch = self.positions.take(state, state.buffered[0].size)
+        state.processed = state.position = batch.next_offset
+        self.wake(state.broker)
+        return batch
 
     def pause(self, name: TopicPartition) -> None:
         """Deliver nothing until `resume`, and drop the error of a batch that cannot be delivered."""

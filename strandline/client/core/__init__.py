@@ -1,0 +1,1 @@
+"""What a reader of partitions decides about its positions and fetches."""

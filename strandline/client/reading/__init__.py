@@ -1,0 +1,1 @@
+"""Reading partitions: for a consumer, and for clients that need no consumer."""

@@ -1,1 +1,0 @@
-"""What a consumer decides about its positions and fetches."""
