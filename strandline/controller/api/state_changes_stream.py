@@ -12,8 +12,8 @@ from typing import Final
 
 import structlog
 
-from strandline.client.events.positions import EventRecord
-from strandline.client.events.reader import EventReader
+from strandline.client.reading.records import ConsumerRecord
+from strandline.client.reading.topic import TopicReader
 from strandline.controller.active import ActiveController
 from strandline.controller.core.state_changes import EventSelection, check
 from strandline.errors import BrokerNotAvailable, NotController, ThrottlingQuotaExceeded
@@ -63,16 +63,15 @@ class StateChangeStreams:
                 limit=self._streams_max,
             )
         self._open += 1
-        transport = self._host.transport(self._key)
         try:
             bootstrap = await self._bootstrap(active, query)
-            async with EventReader(
+            async with TopicReader(
                 bootstrap,
                 STATE_CHANGES_TOPIC,
                 follow=query.follow,
                 from_offsets=query.from_offsets,
                 since_ms=query.since_ms,
-                transport=transport,
+                transport=self._host.transport(self._key),
                 clock=self._clock,
             ) as reader:
                 yield StateChangesAnswer((), reader.next_offsets)
@@ -80,7 +79,6 @@ class StateChangeStreams:
                     yield answer
         finally:
             self._open -= 1
-            await transport.close()
 
     async def _bootstrap(self, active: ActiveController, query: StateChangesQuery) -> list[str]:
         """The addresses of live brokers. Waits for one if the query follows. Raises BrokerNotAvailable,
@@ -95,7 +93,7 @@ class StateChangeStreams:
             await self._clock.sleep(LOOK_S)
 
     async def _read(
-        self, reader: EventReader, active: ActiveController, query: StateChangesQuery
+        self, reader: TopicReader, active: ActiveController, query: StateChangesQuery
     ) -> AsyncGenerator[StateChangesAnswer]:
         selection = EventSelection(query)
         sent_at, sent = self._clock.monotonic(), reader.next_offsets
@@ -112,7 +110,7 @@ class StateChangeStreams:
                 sent_at, sent = self._clock.monotonic(), reached
             await asyncio.sleep(0)  # filtered records are skipped without another await
 
-    def _count(self, malformed: Sequence[tuple[EventRecord, str]]) -> None:
+    def _count(self, malformed: Sequence[tuple[ConsumerRecord, str]]) -> None:
         self.malformed += len(malformed)
         for record, reason in malformed:
             logger.warning(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from strandline.client.events.identities import Identities
-from strandline.client.events.positions import EventRecord
+from strandline.client.reading.records import ConsumerRecord
 from strandline.config.limits import KIB
 from strandline.errors import InvalidRequest
 from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
@@ -22,10 +22,10 @@ class EventSelection:
     def __init__(self, query: StateChangesQuery) -> None:
         self._query = query
         self._seen = Identities()
-        self.malformed: list[tuple[EventRecord, str]] = []
+        self.malformed: list[tuple[ConsumerRecord, str]] = []
 
     def answers(
-        self, records: Sequence[EventRecord], next_offsets: tuple[int, ...]
+        self, records: Sequence[ConsumerRecord], next_offsets: tuple[int, ...]
     ) -> Iterator[StateChangesAnswer]:
         """The requested records of one batch, in answers of a bounded size.
 
@@ -49,7 +49,7 @@ class EventSelection:
         if wanted:
             yield StateChangesAnswer(wanted, next_offsets)
 
-    def _parsed(self, record: EventRecord) -> StateChangeEvent | None:
+    def _parsed(self, record: ConsumerRecord) -> StateChangeEvent | None:
         try:
             return parse_event(record.value)
         except ValueError as error:

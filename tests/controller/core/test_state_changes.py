@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strandline.client.events.positions import EventRecord
+from strandline.client.reading.records import ConsumerRecord
 from strandline.controller.core.state_changes import ANSWER_BYTES_MAX, EventSelection, check, matches
 from strandline.errors import InvalidRequest
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
@@ -18,9 +18,9 @@ from tests.integration.support.made_up_events import REQUESTED
 EVENT = replace(REQUESTED, id="r", topic="orders")
 
 
-def record(offset: int, event: StateChangeEvent | bytes | None, partition: int = 0) -> EventRecord:
+def record(offset: int, event: StateChangeEvent | bytes | None, partition: int = 0) -> ConsumerRecord:
     value = event_value(event) if isinstance(event, StateChangeEvent) else event
-    return EventRecord(partition, offset, 0, None, value)
+    return ConsumerRecord("t", partition, offset, 0, None, value, ())
 
 
 def test_of_one_identity_the_first_is_sent_and_other_states_are_others() -> None:

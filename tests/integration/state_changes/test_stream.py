@@ -16,7 +16,7 @@ from strandline.adapters.codecs.admin import STATE_CHANGES
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.rpc.wire_errors import error_from_wire
 from strandline.adapters.system.clock import SystemClock
-from strandline.client.events.reader import EventReader
+from strandline.client.reading.topic import TopicReader
 from strandline.errors import (
     ErrorCode,
     InvalidRequest,
@@ -156,9 +156,8 @@ async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_di
     cluster: LocalCluster, made_up: MadeUpEvents
 ) -> None:
     """CORRECTNESS H8: only committed records are read, so no leader contradicts an earlier one."""
-    transport = GrpcTransport()
-    async with EventReader(
-        cluster.bootstrap, STATE_CHANGES_TOPIC, follow=True, transport=transport, clock=SystemClock()
+    async with TopicReader(
+        cluster.bootstrap, STATE_CHANGES_TOPIC, follow=True, transport=GrpcTransport(), clock=SystemClock()
     ) as reader:
         found: list[str] = []
         offsets: list[int] = []
@@ -184,7 +183,6 @@ async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_di
             await made_up.written()
             await has(round_ * 2_000)
             await cluster.start_broker(leader)
-    await transport.close()
     assert found == [f"{made_up.topic}-{number}" for number in range(4_000)]
     assert offsets == sorted(set(offsets))
 
@@ -295,17 +293,15 @@ async def test_since_begins_near_the_time_and_not_at_the_start(
     made_up.put(100, at_ms=1_000)
     young = made_up.put(3, at_ms=4_000_000_000_000)
     await made_up.written()
-    transport = GrpcTransport()
-    async with EventReader(
+    async with TopicReader(
         cluster.bootstrap,
         STATE_CHANGES_TOPIC,
         follow=False,
         since_ms=3_999_999_999_999,
-        transport=transport,
+        transport=GrpcTransport(),
         clock=SystemClock(),
     ) as reader:
         records = await reader.read(20)
-    await transport.close()
     ids = [json.loads(record.value or b"")["id"] for record in records]
     assert ids[-3:] == [event.id for event in young]
     assert f"{made_up.topic}-0" not in ids
