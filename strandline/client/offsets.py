@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from strandline.adapters.codecs.log import EPOCH_ENDS, LIST_OFFSETS
 from strandline.adapters.rpc.request_parsing import REQUEST_ELEMENTS_MAX
@@ -14,6 +15,7 @@ from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.vocabulary.log import EpochQuery, ListedEpochEnd, ListedOffset, OffsetQuery
 
+Answer = TypeVar("Answer")
 Found = dict[TopicPartition, ListedOffset | StrandlineError]
 
 OnEnd = Callable[[TopicPartition, ListedOffset | StrandlineError], bool]
@@ -49,6 +51,16 @@ async def list_each_offset(
 def _questions(wanted: Mapping[TopicPartition, int]) -> Questions[OffsetQuery, ListedOffset]:
     queries = {name: OffsetQuery(name, timestamp_ms) for name, timestamp_ms in wanted.items()}
     return Questions(LIST_OFFSETS, queries, REQUEST_ELEMENTS_MAX)
+
+
+def known(answers: Mapping[TopicPartition, Answer | StrandlineError]) -> dict[TopicPartition, Answer]:
+    """The answers about all these partitions. Raises the first error."""
+    found: dict[TopicPartition, Answer] = {}
+    for name, answer in answers.items():
+        if isinstance(answer, StrandlineError):
+            raise answer
+        found[name] = answer
+    return found
 
 
 async def list_epoch_ends(

@@ -12,14 +12,12 @@ from typing import Any, ClassVar, Final, Self
 
 from strandline.adapters.system_host import client_host
 from strandline.client import arguments as client_arguments
-from strandline.client.client import Client
 from strandline.client.coordinator import Coordinator
 from strandline.client.core.effects import Reset
 from strandline.client.core.positions import ReadLog
 from strandline.client.metrics import ClientMetric
-from strandline.client.reading.partition_reader import PartitionReader
+from strandline.client.reading.client import ReadingClient
 from strandline.client.reading.records import ConsumerRecord, FetchedBatch, OffsetAndTimestamp
-from strandline.client.reading.wakeups import Wakeups
 from strandline.config.consumer import ConsumerSettings
 from strandline.config.load import load
 from strandline.consumer import arguments
@@ -45,7 +43,7 @@ CLOSE_DRAIN_S: Final = 1.0
 """The longest time that a close waits for another task with records in hand."""
 
 
-class Consumer(Client[ConsumerSettings]):
+class Consumer(ReadingClient):
     """Reads partitions up to their high watermarks: assigned ones, or its share of a group's.
 
     `bootstrap` as for a producer; `settings` are those of `ConsumerSettings`; `assignors` are names of
@@ -74,19 +72,11 @@ class Consumer(Client[ConsumerSettings]):
         self._host = host = client_host(given, host)
         super().__init__("consumer", bootstrap, given, host.transport(None), host.clock)
         chosen = arguments.assignors(DEFAULTS[given.rebalance_protocol] if assignors is None else assignors)
-        self._wakeups = Wakeups(self._clock)
         coordinator = self._make_coordinator()
         self._committed: Committed | None = None
         if coordinator is not None:
             self._committed = Committed(coordinator, self._settings, self._clock)
-        self._reader = PartitionReader(
-            cluster=self._cluster,
-            scope=self._scope,
-            wakeups=self._wakeups,
-            committed=None if self._committed is None else self._committed.fetch,
-            settings=self._settings,
-            clock=self._clock,
-        )
+            self._reader.finder.committed = self._committed.fetch
         self._positions = self._reader.positions
         self._delivery = RecordDelivery(
             reader=self._reader,
@@ -132,7 +122,6 @@ class Consumer(Client[ConsumerSettings]):
     async def start(self) -> None:
         """Connects only with the first request."""
         await super().start()
-        self._reader.start()
         if self._group is not None:
             self._group.start()
 
@@ -174,10 +163,6 @@ class Consumer(Client[ConsumerSettings]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._close(error)
-
-    def _failed(self, error: BaseException) -> None:
-        super()._failed(error)
-        self._wakeups.arrived()
 
     # --- the group ---------------------------------------------------------------------------
 

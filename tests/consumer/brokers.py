@@ -122,7 +122,6 @@ class Parts:
             cluster=self.cluster,
             scope=self.scope,
             wakeups=self.wakeups,
-            committed=None,
             settings=self.settings,
             clock=self.clock,
         )

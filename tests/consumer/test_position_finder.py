@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from strandline.client.core.effects import Reset
-from strandline.client.reading.partition_reader import PartitionReader
 from strandline.consumer.group.committed import Committed
 from strandline.errors import LeaderNotAvailable, NotLeaderOrFollower, OffsetNotAvailable, StrandlineError
 from strandline.ids import NO_BROKER, TopicPartition
@@ -44,14 +43,7 @@ class Leaders(Parts):
             self.brokers.answers["OffsetFetch"] = lambda request: FetchedOffsets(
                 {name: committed.get(name) for name in request.partitions}
             )
-            self.reader = PartitionReader(
-                cluster=self.cluster,
-                scope=self.scope,
-                wakeups=self.wakeups,
-                committed=Committed(self.coordinator, self.settings, self.clock).fetch,
-                settings=self.settings,
-                clock=self.clock,
-            )
+            self.reader.finder.committed = Committed(self.coordinator, self.settings, self.clock).fetch
 
     async def _list(self, queries: Sequence[OffsetQuery]) -> list[ListedOffset]:
         if any(query.name == C for query in queries):

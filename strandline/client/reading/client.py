@@ -1,4 +1,4 @@
-"""The base of clients that read partitions at offsets which they choose themselves, without a consumer."""
+"""The base of clients that read partitions: of consumers, and of clients that choose their offsets alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReadingClient(Client[ConsumerSettings]):
         transport: Transport,
         clock: Clock,
         *,
-        follows_topics: bool,
+        follows_topics: bool = True,
     ) -> None:
         super().__init__(what, bootstrap, settings, transport, clock)
         self._wakeups = Wakeups(clock)
@@ -33,7 +33,6 @@ class ReadingClient(Client[ConsumerSettings]):
             cluster=self._cluster,
             scope=self._scope,
             wakeups=self._wakeups,
-            committed=None,
             settings=settings,
             clock=clock,
             follows_topics=follows_topics,

@@ -27,7 +27,7 @@ from strandline.client.core.effects import (
 from strandline.client.core.positions import Position, Positions
 from strandline.client.reading.batches import batches_of
 from strandline.client.reading.fetcher import Fetcher, FetchMeasures
-from strandline.client.reading.position_finder import LOOKUP_PAUSE_S, CommittedLookup, PositionFinder
+from strandline.client.reading.position_finder import LOOKUP_PAUSE_S, PositionFinder
 from strandline.client.reading.records import FetchedBatch
 from strandline.client.reading.wakeups import Wakeups
 from strandline.client.scope import Scope
@@ -59,7 +59,6 @@ class PartitionReader:
         cluster: Cluster,
         scope: Scope,
         wakeups: Wakeups,
-        committed: CommittedLookup | None,
         settings: ConsumerSettings,
         clock: Clock,
         follows_topics: bool = True,
@@ -83,7 +82,6 @@ class PartitionReader:
             positions=self.positions,
             on_found=self._found,
             on_failure=self._failed,
-            committed=committed,
             settings=settings,
             clock=clock,
         )

@@ -9,7 +9,7 @@ from typing import Final
 from strandline.client.cluster import Cluster
 from strandline.client.core.effects import FindPosition, Reset
 from strandline.client.core.positions import Positions
-from strandline.client.offsets import list_each_offset, list_offsets
+from strandline.client.offsets import known, list_each_offset, list_offsets
 from strandline.client.reading.records import FetchedBatch
 from strandline.config.consumer import ConsumerSettings
 from strandline.errors import OffsetOutOfRange, StrandlineError
@@ -38,7 +38,6 @@ class PositionFinder:
         positions: Positions[FetchedBatch],
         on_found: Callable[[TopicPartition], None],
         on_failure: Callable[[TopicPartition, StrandlineError], None],
-        committed: CommittedLookup | None,
         settings: ConsumerSettings,
         clock: Clock,
     ) -> None:
@@ -46,7 +45,8 @@ class PositionFinder:
         self._positions = positions
         self._on_found = on_found
         self._on_failure = on_failure
-        self._committed = committed
+        self.committed: CommittedLookup | None = None
+        """Of the group of a consumer, if it has one."""
         self._settings = settings
         self._clock = clock
 
@@ -56,14 +56,9 @@ class PositionFinder:
         """Offsets by time (milliseconds since the Unix epoch), or LATEST or EARLIEST. Raises the first error,
         a retriable one after `timeout_s`, or the request timeout."""
         limit_s = self._cluster.request_timeout_s if timeout_s is None else timeout_s
-        found = await list_offsets(self._cluster, wanted, self._settings, self._clock, timeout_s=limit_s)
-        listed: dict[TopicPartition, ListedOffset] = {}
-        for name in wanted:
-            end = found[name]
-            if isinstance(end, StrandlineError):
-                raise end
-            listed[name] = end
-        return listed
+        return known(
+            await list_offsets(self._cluster, wanted, self._settings, self._clock, timeout_s=limit_s)
+        )
 
     async def find(self, searches: Sequence[FindPosition]) -> None:
         """Find positions, and set each as soon as it is known. Retriable errors are noted and retried."""
@@ -93,7 +88,7 @@ class PositionFinder:
     async def _not_committed(self, searches: Sequence[FindPosition]) -> dict[FindPosition, ReadSince | None]:
         """Move positions to the group's committed offsets. Returns the searches without one, each with its
         topic as it was when the group began to read it, if that is known."""
-        if self._committed is None:
+        if self.committed is None:
             return dict.fromkeys(searches)
         resumed = [search for search in searches if search.reset is Reset.POLICY and search.error is None]
         left = dict[FindPosition, ReadSince | None](
@@ -101,7 +96,7 @@ class PositionFinder:
         )
         while resumed := [search for search in resumed if self._wanted(search)]:
             try:
-                found = await self._committed([search.name for search in resumed])
+                found = await self.committed([search.name for search in resumed])
             except StrandlineError as error:
                 logger.warning("no committed offsets found for %d partitions: %s", len(resumed), error)
                 for search in [search for search in resumed if self._wanted(search)]:

@@ -60,7 +60,7 @@ class TopicReader(ReadingClient):
     ) -> None:
         """`settings` as for a consumer."""
         given = load(ConsumerSettings, offset_reset="earliest", buffer_bytes=BUFFER_BYTES_MAX, **settings)
-        super().__init__("topic reader", bootstrap, given, transport, clock, follows_topics=True)
+        super().__init__("topic reader", bootstrap, given, transport, clock)
         self._topic = topic
         self._follow = follow
         self._from_offsets = tuple(from_offsets)

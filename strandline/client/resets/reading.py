@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from strandline.client.offsets import Found
+from strandline.client.offsets import known
 from strandline.client.resets.plan import Bounds, Chosen, Reset, Since, Target, chosen_partitions, plan
-from strandline.errors import StrandlineError, UnknownTopicId
+from strandline.errors import UnknownTopicId
 from strandline.ids import TopicPartition
 from strandline.vocabulary.log import EARLIEST, LATEST, ListedOffset
 from strandline.vocabulary.log_position import same_topic
@@ -26,12 +26,12 @@ async def read_plan(admin: Admin, group: str, chosen: Sequence[Chosen], target: 
     there = {topic.name: [p.partition for p in topic.partitions] for topic in metadata.topics}
     names = chosen_partitions(chosen, there)
     committed = await admin.group_offsets(group)
-    starts = _all_known(await admin.list_offsets(dict.fromkeys(names, EARLIEST)))
+    starts = known(await admin.list_offsets(dict.fromkeys(names, EARLIEST)))
     # The ends are read before the times: where no record is recent enough, the next one will be.
-    ends = _all_known(await admin.list_offsets(dict.fromkeys(names, LATEST)))
+    ends = known(await admin.list_offsets(dict.fromkeys(names, LATEST)))
     at_time: Mapping[TopicPartition, ListedOffset] = {}
     if isinstance(target, Since):
-        at_time = _all_known(await admin.list_offsets(dict.fromkeys(names, target.at_ms)))
+        at_time = known(await admin.list_offsets(dict.fromkeys(names, target.at_ms)))
     bounds = {each: _bounds(starts[each], ends[each], at_time.get(each)) for each in names}
     of_these = {
         each: at.offset
@@ -51,12 +51,3 @@ def _bounds(start: ListedOffset, end: ListedOffset, at_time: ListedOffset | None
             )
     at = None if at_time is None or at_time.offset < 0 else at_time.offset
     return Bounds(start.offset, end.offset, at, end.topic_id)
-
-
-def _all_known(found: Found) -> dict[TopicPartition, ListedOffset]:
-    offsets: dict[TopicPartition, ListedOffset] = {}
-    for name, end in found.items():
-        if isinstance(end, StrandlineError):
-            raise end
-        offsets[name] = end
-    return offsets

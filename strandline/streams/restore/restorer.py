@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from strandline.adapters.system_host import client_host
 from strandline.client.backoff import backoff_s
-from strandline.client.offsets import list_epoch_ends
+from strandline.client.offsets import known, list_epoch_ends
 from strandline.client.reading.client import ReadingClient
 from strandline.client.reading.records import FetchedBatch
 from strandline.client.retry import retry
@@ -229,9 +229,7 @@ class Restorer(ReadingClient):
     async def _ask_epoch_end(self, changelog: TopicPartition, epoch: int) -> EpochEnd | None:
         wanted = {changelog: epoch}
         found = await list_epoch_ends(self._cluster, wanted, self._settings, self._clock, timeout_s=ASK_S)
-        end = found[changelog]
-        if isinstance(end, CallUnknown):
+        try:
+            return known(found)[changelog].end
+        except CallUnknown:
             return None
-        if isinstance(end, StrandlineError):
-            raise end
-        return end.end
