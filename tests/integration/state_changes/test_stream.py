@@ -286,27 +286,6 @@ async def test_filters(
         assert await found(brokers=[9]) == set()
 
 
-async def test_since_begins_near_the_time_and_not_at_the_start(
-    cluster: LocalCluster, made_up: MadeUpEvents
-) -> None:
-    """The topic's time index is used: a reading of the last minutes does not cost the whole week."""
-    made_up.put(100, at_ms=1_000)
-    young = made_up.put(3, at_ms=4_000_000_000_000)
-    await made_up.written()
-    async with TopicReader(
-        cluster.bootstrap,
-        STATE_CHANGES_TOPIC,
-        follow=False,
-        since_ms=3_999_999_999_999,
-        transport=GrpcTransport(),
-        clock=SystemClock(),
-    ) as reader:
-        records = await reader.read(20)
-    ids = [json.loads(record.value or b"")["id"] for record in records]
-    assert ids[-3:] == [event.id for event in young]
-    assert f"{made_up.topic}-0" not in ids
-
-
 async def test_a_process_that_knows_the_offsets_continues_there(
     cluster: LocalCluster, made_up: MadeUpEvents
 ) -> None:

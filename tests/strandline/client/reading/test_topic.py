@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from strandline.client.reading.topic import BUFFER_BYTES_MAX, TopicReader
+from strandline.client.reading.topic import BUFFER_BYTES_MAX, CLOCKS_APART_MS_MAX, TopicReader
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import InvalidRequest, LeaderNotAvailable, OffsetOutOfRange, UndecodableBatch
 from strandline.ids import NO_BROKER
@@ -138,6 +138,26 @@ async def test_next_offsets_are_behind_returned_records_and_not_behind_waiting_o
         assert reader.next_offsets == ((10, 10) if first == 0 else (5, 20))
         await collect(reader)
         assert reader.next_offsets == (20, 20)
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "first"),
+    [
+        (CLOCKS_APART_MS_MAX, 0),
+        (CLOCKS_APART_MS_MAX + 1_001, 10),
+        (CLOCKS_APART_MS_MAX + 4_000, 20),
+        (CLOCKS_APART_MS_MAX + 4_001, 30),
+    ],
+)
+async def test_since_begins_near_the_time_and_not_at_the_start(since_ms: int, first: int) -> None:
+    """A reading of the last minutes does not cost the whole week. If no record is that recent, the next one
+    is the first."""
+    world = LogWorld()
+    (log,) = world.create("t")
+    for timestamp_ms in (1_000, 2_000, 4_000):
+        log.write(BATCH, timestamp_ms=timestamp_ms)
+    async with reading(world, since_ms=since_ms) as reader:
+        assert await collect(reader) == [(0, n) for n in range(first, 30)]
 
 
 async def test_a_reading_continues_at_the_first_record_that_retention_left() -> None:
