@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from strandline.client.core.positions import Position
+from strandline.client.reading.open_batch import OpenBatch
 from strandline.client.reading.partition_reader import PartitionReader
 from strandline.client.reading.records import ConsumerRecord, FetchedBatch, records_of
 from strandline.client.reading.wakeups import Wakeups
 from strandline.client.scope import Scope
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.measures import ConsumerMeasures
-from strandline.consumer.open_batch import Reading
 from strandline.errors import InvalidRequest, UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
@@ -33,6 +33,24 @@ GIVE_WAY_S_MIN: Final = 0.001
 GIVE_WAY_S_MAX: Final = 0.1
 
 T = TypeVar("T")
+
+
+class Reading(OpenBatch):
+    """A batch that is being delivered, as long as its partition stays where it is."""
+
+    __slots__ = ("incarnation", "state")
+
+    def __init__(self, state: Position[FetchedBatch], batch: FetchedBatch) -> None:
+        super().__init__(batch)
+        self.state = state
+        self.incarnation = state.incarnation
+
+    @property
+    def left(self) -> int:
+        """The number of records to deliver: 0 once the position was moved, or while it may not be read."""
+        if self.incarnation != self.state.incarnation or not self.state.readable:
+            return 0
+        return self.untaken
 
 
 class RecordDelivery:

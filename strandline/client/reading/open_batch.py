@@ -1,29 +1,27 @@
-"""A batch that is being delivered, record by record or by columns."""
+"""A batch that is being handed out, record by record or by columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice, repeat
 
-from strandline.client.core.positions import Position
 from strandline.client.reading.records import ConsumerRecord, FetchedBatch
+from strandline.config.limits import DECOMPRESSED_BYTES_MAX
 from strandline.records import Columns
 
 
-class Reading:
-    """Decodes the batch when it is made. Raises UndecodableBatch.
+class OpenBatch:
+    """Decodes the batch when it is made, at most `bytes_max` of it. Raises UndecodableBatch.
 
     Records are made of its columns when they are taken: those that wait are no work for Python's garbage
     collector.
     """
 
-    __slots__ = ("_columns", "_offsets", "batch", "incarnation", "record_bytes", "records", "state")
+    __slots__ = ("_columns", "_offsets", "batch", "record_bytes", "records")
 
-    def __init__(self, state: Position[FetchedBatch], batch: FetchedBatch) -> None:
-        self.state = state
+    def __init__(self, batch: FetchedBatch, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> None:
         self.batch = batch
-        self.incarnation = state.incarnation
-        (offsets, timestamps, keys, values, headers), size = batch.decoded()
+        (offsets, timestamps, keys, values, headers), size = batch.decoded(bytes_max=bytes_max)
         self.record_bytes = size / max(1, len(offsets))
         """Of one record on average, decompressed."""
         self._offsets = iter(offsets)
@@ -44,13 +42,6 @@ class Reading:
         )
 
     @property
-    def left(self) -> int:
-        """The number of records to deliver: 0 once the position was moved, or while it may not be read."""
-        if self.incarnation != self.state.incarnation or not self.state.readable:
-            return 0
-        return self.untaken
-
-    @property
     def untaken(self) -> int:
-        """The number of records that were not taken, also while they may not be read."""
+        """The number of records that were not taken."""
         return self._offsets.__length_hint__()  # type: ignore[attr-defined,no-any-return]  # a list's iterator

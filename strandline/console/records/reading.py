@@ -7,9 +7,11 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from strandline.client.admin.admin import Admin
+from strandline.client.reading.open_batch import OpenBatch
 from strandline.client.reading.records import FetchedBatch
 from strandline.config.limits import KIB, MIB
 from strandline.console.clients import Clients
@@ -27,7 +29,6 @@ from strandline.errors import (
 )
 from strandline.ids import TopicId, TopicPartition
 from strandline.ports import Clock
-from strandline.records import Columns
 from strandline.vocabulary.log import EARLIEST, ListedOffset
 from strandline.vocabulary.log_position import LogPosition, is_foreign
 
@@ -89,9 +90,8 @@ class Rows:
         self._name = name
         self._topic_id = topic_id
         self._waiting: deque[FetchedBatch] = deque()
-        self._columns: Columns | None = None
-        """The records of the first batch that waits, once one of them was taken."""
-        self._taken = 0
+        self._open: OpenBatch | None = None
+        """The first batch that waits, once one of its records was taken."""
         self._at = 0
         """The offset of the next row, while batches wait."""
 
@@ -115,7 +115,7 @@ class Rows:
     def seek(self, offset: int) -> None:
         """Goes on at this offset."""
         self._waiting.clear()
-        self._columns = None
+        self._open = None
         self._consumer.seek(self._name, LogPosition(offset, self._topic_id))
 
     async def next(self, count: int) -> list[Row]:
@@ -148,20 +148,14 @@ class Rows:
     def _take(self, count: int) -> list[Row]:
         """The next rows of the first batch that waits; none if it has none."""
         batch = self._waiting[0]
-        if self._columns is None:
-            self._taken = 0
+        if self._open is None:
             try:
-                self._columns = _columns_of(batch)
+                self._open = _opened(batch)
             except UndecodableBatch as error:
                 self._passed(batch)
                 return [_undecodable(error)]
-        part = slice(self._taken, self._taken + count)
-        rows: list[Row] = [
-            Fields(*self._name, *fields)
-            for fields in zip(*(column[part] for column in self._columns), strict=True)
-        ]
-        self._taken += len(rows)
-        if self._taken < len(self._columns.offsets):
+        rows: list[Row] = [Fields(*record) for record in islice(self._open.records, count)]
+        if self._open.untaken:
             self._at = rows[-1].next_offset
         else:
             self._passed(batch)
@@ -169,16 +163,16 @@ class Rows:
 
     def _passed(self, batch: FetchedBatch) -> None:
         self._waiting.popleft()
-        self._columns = None
+        self._open = None
         self._at = batch.next_offset
 
 
-def _columns_of(batch: FetchedBatch) -> Columns:
+def _opened(batch: FetchedBatch) -> OpenBatch:
     """Raises UndecodableBatch."""
     if (count := batch.header.record_count) > BATCH_RECORDS_MAX:
         said = f"its batch has {count:,} records, a page reads batches of at most {BATCH_RECORDS_MAX:,}"
         raise batch.undecodable(CorruptMessage(said))
-    return batch.columns(bytes_max=BATCH_BYTES_MAX)
+    return OpenBatch(batch, bytes_max=BATCH_BYTES_MAX)
 
 
 def _undecodable(error: UndecodableBatch) -> Undecodable:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final, Protocol, cast
 
+from strandline.client.reading.open_batch import OpenBatch
 from strandline.client.reading.records import FetchedBatch
 from strandline.config.limits import KIB
 from strandline.errors import InvalidRequest
@@ -86,32 +87,6 @@ class Changelogs(Protocol):
         ...
 
 
-class _Unapplied:
-    """The decoded rest of a batch, from which slices are cut."""
-
-    __slots__ = ("_at", "_keys", "_offsets", "_values", "leader_epoch", "next_offset", "record_bytes")
-
-    def __init__(self, batch: FetchedBatch) -> None:
-        columns = batch.columns()
-        self._offsets, self._keys, self._values = columns.offsets, columns.keys, columns.values
-        self._at = 0
-        self.next_offset = batch.next_offset
-        self.leader_epoch = batch.header.leader_epoch
-        total = sum(map(len, filter(None, columns.keys))) + sum(map(len, filter(None, columns.values)))
-        self.record_bytes = total // max(1, len(columns.keys))
-        """The mean size of a record."""
-
-    @property
-    def left(self) -> int:
-        return len(self._keys) - self._at
-
-    def cut(self, count: int, into: dict[bytes | None, bytes | None]) -> int:
-        """Put the next `count` records into a mapping; returns the offset after them."""
-        start, self._at = self._at, min(self._at + count, len(self._keys))
-        into.update(zip(self._keys[start : self._at], self._values[start : self._at], strict=True))
-        return self.next_offset if not self.left else self._offsets[self._at - 1] + 1
-
-
 class Restoration:
     """Made by `Restorer.begin`. It runs until `complete` or `end`, or until it fails.
 
@@ -149,7 +124,7 @@ class Restoration:
         """The checkpoint, once it is placed."""
         self._as_of_ms: int | None = None
         """For the next slice: when the store was empty, or at the log's end."""
-        self._unapplied: _Unapplied | None = None
+        self._unapplied: OpenBatch | None = None
         now = clock.monotonic()
         self._records = Rate(now)
         self._offsets = Rate(now)
@@ -293,13 +268,16 @@ class Restoration:
         before = checkpoint
         assert before == self._at, (self, before, self._at)  # there is no other writer
         while room > 0 and applied < SLICE_RECORDS:
-            batch = self._unapplied or self._next(checkpoint)
-            if batch is None:
+            unapplied = self._unapplied or self._next(checkpoint)
+            if unapplied is None:
                 break
-            size = max(1, batch.record_bytes)
-            count = min(batch.left, SLICE_RECORDS - applied, -(-room // size))
-            checkpoint, epoch = batch.cut(count, changes), batch.leader_epoch
-            self._unapplied = batch if batch.left else None
+            size = max(1, round(unapplied.record_bytes))
+            count = min(unapplied.untaken, SLICE_RECORDS - applied, -(-room // size))
+            taken, batch = unapplied.columns(count), unapplied.batch
+            changes.update(zip(taken.keys, taken.values, strict=True))
+            self._unapplied = unapplied if unapplied.untaken else None
+            checkpoint = taken.offsets[-1] + 1 if unapplied.untaken else batch.next_offset
+            epoch = batch.header.leader_epoch
             applied += count
             room -= max(1, count * size)
         if checkpoint == before:
@@ -315,11 +293,11 @@ class Restoration:
         self._count(applied, checkpoint - before)
         return True
 
-    def _next(self, checkpoint: int) -> _Unapplied | None:
+    def _next(self, checkpoint: int) -> OpenBatch | None:
         """The next batch, without the records that the store already has."""
         while (batch := self._changelogs.take(self.changelog)) is not None:
             if batch.next_offset > checkpoint:
-                return _Unapplied(batch._replace(from_offset=checkpoint))
+                return OpenBatch(batch._replace(from_offset=checkpoint))
         return None
 
     def _count(self, records: int, offsets: int) -> None:
