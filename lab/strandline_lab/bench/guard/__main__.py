@@ -79,8 +79,9 @@ class Checkout:
             if not line:
                 raise NotMeasured("the cluster did not start: its error output is above")
             found = json.loads(line)
-            if not Path(found["code"]).is_relative_to(self.folder):
-                raise NotMeasured(f"{self.folder} would measure the code of {found['code']}")
+            for code in found["code"]:
+                if not Path(code).is_relative_to(self.folder):
+                    raise NotMeasured(f"{self.folder.name} lacks a package: it would measure with {code}")
             yield found["bootstrap"]
         finally:
             process.stdin.close()

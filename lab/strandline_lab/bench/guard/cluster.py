@@ -1,7 +1,8 @@
 """Serves a cluster of three brokers until standard input ends. Run by its path, so that the cluster is of the
 tree on PYTHONPATH.
 
-Prints a JSON object: `bootstrap`, and `code`, the file from which strandline was imported.
+Prints a JSON object: `bootstrap`, and `code`, the files from which strandline and its laboratory were
+imported. The laboratory has the commands that measure.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from typing import Final
 
 import strandline
+import strandline_lab
 from strandline import LocalCluster
 
 START_S_MAX: Final = 120.0
@@ -22,7 +24,8 @@ async def main() -> None:
     cluster = LocalCluster(brokers=3)
     await cluster.start(timeout_s=START_S_MAX)
     try:
-        print(json.dumps({"bootstrap": cluster.bootstrap, "code": strandline.__file__}), flush=True)
+        code = [strandline.__file__, strandline_lab.__file__]
+        print(json.dumps({"bootstrap": cluster.bootstrap, "code": code}), flush=True)
         await asyncio.to_thread(sys.stdin.read)
     finally:
         await cluster.stop(clean=False)
