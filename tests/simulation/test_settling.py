@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline_lab.simulation.settling import first_missing, unsynced_without_leader
+from strandline_lab.simulation.settling import unsynced_without_leader
 from strandline_lab.simulation.stage import SYNCED
 
 from strandline.client.admin.topics import PartitionDescription, TopicDescription
@@ -21,9 +21,3 @@ def test_an_operator_elects_only_where_records_count_before_they_are_synced() ->
     """A topic that syncs each record heals by itself, or the run has a problem."""
     topics = [topic("a", partition(0, -1), partition(1)), topic("b", partition(0, -1), synced=True)]
     assert unsynced_without_leader(topics) == [TopicPartition("a", 0)]
-
-
-def test_a_run_waits_for_leaders_and_for_all_replicas() -> None:
-    assert first_missing([topic("a", partition(0)), topic("b", partition(0))]) == ""
-    assert first_missing([topic("a", partition(0), partition(1, -1))]) == "a-1 has no leader"
-    assert "in sync [2]" in first_missing([topic("a", partition(0, 2, (2,)))])

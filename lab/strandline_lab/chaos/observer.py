@@ -14,6 +14,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.errors import StrandlineError
 from strandline_lab.chaos.core.plan import TopicPlan
 from strandline_lab.chaos.world import World
+from strandline_lab.core.observed import line_of, observed
 
 LOOK_EVERY_S: Final = 0.25
 COMMITTED_EVERY_S: Final = 1.0
@@ -54,25 +55,8 @@ class Observer:
 
     async def _look(self, admin: Admin) -> None:
         described = await admin.describe_topics(self._topics)
-        at_ms = self._clock.wall_ms()
-        self._write(
-            "observations.jsonl",
-            [
-                {
-                    "at_ms": at_ms,
-                    "observer": "admin",
-                    "topic": topic.name,
-                    "partition": each.partition,
-                    "leader": each.leader,
-                    "epoch": each.leader_epoch,
-                    "isr": list(each.isr),
-                    "hw": each.high_watermark,
-                    "leo": each.log_end_offset,
-                }
-                for topic in described
-                for each in topic.partitions
-            ],
-        )
+        seen = observed(self._clock.wall_ms(), "admin", described)
+        self._write("observations.jsonl", list(map(line_of, seen)))
 
     async def _committed(self, admin: Admin, group: str) -> None:
         offsets = await admin.group_offsets(group)

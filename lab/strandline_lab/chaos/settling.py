@@ -14,6 +14,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.errors import Outcome, StrandlineError
 from strandline_lab.chaos.core.demands import SETTLE_S_MAX
 from strandline_lab.chaos.world import World
+from strandline_lab.core.settled import first_missing
 
 POLL_S: Final = 0.1
 ANSWER_S_MAX: Final = 5.0
@@ -41,18 +42,8 @@ async def _missing(world: World, admin: Admin) -> str:
     for member in world.members:
         if member.role == "broker" and member.number not in serving:
             return f"{member} does not serve"
-    for topic in await admin.describe_topics():
-        for each in topic.partitions:
-            name = f"{topic.name}-{each.partition}"
-            if each.leader < 0:
-                return f"{name} has no leader"
-            if set(each.isr) != set(each.replicas):
-                return f"{name} has replicas {list(each.replicas)} and of them in sync {list(each.isr)}"
-            if each.high_watermark is None:
-                return f"the leader of {name} does not answer"
-    under_way = await admin.list_reassignments()
-    if under_way:
-        return f"{under_way[0].name} is being reassigned"
+    if missing := first_missing(await admin.describe_topics(), await admin.list_reassignments()):
+        return missing
     return "a balance is under way" if (await admin.describe_balance()).state.is_under_way else ""
 
 

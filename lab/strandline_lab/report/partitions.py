@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
 from strandline.auditing.cluster import Observation
 from strandline.ids import TopicPartition
 from strandline_lab.report.events import Election
+from strandline_lab.report.facts import PartitionFact
 from strandline_lab.report.spans import Held, Span
 from strandline_lab.report.traffic import BIN_MS, Rate
 
@@ -151,3 +152,57 @@ def elections_of(
         return sum(each.place == place and span.from_ms <= each.at_ms <= span.to_ms for each in elections)
     epochs = [each.epoch for each in observed if each.epoch >= 0]
     return sum(before != after for before, after in pairwise(epochs))
+
+
+@dataclass(frozen=True, slots=True)
+class Courses:
+    """The courses of all partitions that were observed."""
+
+    seen: Mapping[TopicPartition, Sequence[Observation]]
+    """As `newest` has them."""
+    full: Mapping[TopicPartition, int]
+    """The full size of each ISR."""
+
+    @classmethod
+    def of(cls, observations: Iterable[Observation], settled_ms: int | None) -> Courses:
+        seen = newest(observations)
+        return cls(seen, {place: full_size(observed, settled_ms) for place, observed in seen.items()})
+
+    @property
+    def wholeness(self) -> Sequence[tuple[float, bool]]:
+        return wholeness(self.seen, self.full)
+
+    def leaders(self, end_ms: float) -> tuple[Held, ...]:
+        return tuple(held for observed in self.seen.values() for held in leaders_of(observed, end_ms))
+
+    def members(self, end_ms: float) -> tuple[Held, ...]:
+        return tuple(held for observed in self.seen.values() for held in members_of(observed, end_ms))
+
+    def growth(self, span: Span) -> Mapping[TopicPartition, Sequence[Rate]]:
+        return {place: growth_of(observed, span) for place, observed in self.seen.items()}
+
+    def fact(
+        self,
+        place: TopicPartition,
+        span: Span,
+        healed_ms: int | None,
+        *,
+        acked: int = 0,
+        gaps: Sequence[Span] = (),
+        elections: Sequence[Election] = (),
+        read_after_ms: float | None = None,
+    ) -> PartitionFact:
+        """What is known of one partition. What was not recorded counts as none."""
+        observed, full = self.seen.get(place, ()), self.full.get(place, 0)
+        watermarks = [each.watermark for each in observed]
+        return PartitionFact(
+            place=place,
+            acked=acked,
+            gap=max(gaps, key=lambda gap: gap.took_ms, default=None),
+            high_watermark=next((mark for mark in reversed(watermarks) if mark is not None), None),
+            elections=elections_of(elections, place, observed, span),
+            unclean=sum(each.unclean for each in elections if each.place == place),
+            least_isr=min((len(each.isr) for each in observed), default=None),
+            whole_after_ms=whole_after(observed, full, healed_ms),
+            read_after_ms=read_after_ms,
+        )

@@ -15,6 +15,7 @@ from strandline.client.admin.topics import TopicDescription
 from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import TopicPartition
+from strandline_lab.core.settled import first_missing
 from strandline_lab.simulation.stage import SYNCED, Stage
 
 NOTICE_S: Final = 3.0
@@ -59,17 +60,3 @@ def unsynced_without_leader(topics: Iterable[TopicDescription]) -> list[TopicPar
         for each in topic.partitions
         if each.leader < 0
     ]
-
-
-def first_missing(topics: Iterable[TopicDescription]) -> str:
-    """The first thing that these topics lack; empty if they lack nothing."""
-    for topic in topics:
-        for each in topic.partitions:
-            name = f"{topic.name}-{each.partition}"
-            if each.leader < 0:
-                return f"{name} has no leader"
-            if set(each.isr) != set(each.replicas):
-                return f"{name} has replicas {list(each.replicas)} and of them in sync {list(each.isr)}"
-            if each.high_watermark is None:
-                return f"the leader of {name} does not answer"
-    return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from strandline.auditing.cluster import Observation
 from strandline.auditing.succession import Elected, next_leaders
 from strandline.ids import TopicPartition
 from strandline.report.round_files import Moment
@@ -15,7 +14,7 @@ from strandline_lab.chaos.core.hangs import brokers_of
 from strandline_lab.chaos.report.round_data import RoundData
 from strandline_lab.report import partitions, traffic
 from strandline_lab.report.events import Sending, SendOutcome
-from strandline_lab.report.facts import Facts, FaultFact, PartitionFact
+from strandline_lab.report.facts import Facts, FaultFact
 from strandline_lab.report.spans import Span
 
 
@@ -24,15 +23,16 @@ def facts_of(data: RoundData) -> Facts:
     span = whole_span(data)
     sendings = [each for sender in data.senders for each in sender.sendings]
     loaded = traffic.loaded(sendings)
-    seen = partitions.newest(data.observations)
+    settled_ms = _when(data.moments, "settled")
+    courses = partitions.Courses.of(data.observations, settled_ms)
+    seen = courses.seen
     acks = traffic.acks_of(sendings)
     places = tuple(sorted({*seen, *acks}))
     gaps = {
         place: traffic.gaps_of(acks.get(place, ()), loaded, seen[place][0].at_ms if place in seen else None)
         for place in places
     }
-    settled_ms = _when(data.moments, "settled")
-    full = {place: partitions.full_size(observed, settled_ms) for place, observed in seen.items()}
+    healed_ms = _when(data.moments, "healed")
     verdict, reasons = judged(data.moments, data.findings)
     return Facts(
         seed=data.plan.seed if data.plan else None,
@@ -40,11 +40,11 @@ def facts_of(data: RoundData) -> Facts:
         reasons=reasons,
         span=span,
         loaded=loaded,
-        faults=tuple(faults_of(data, span, gaps, partitions.wholeness(seen, full))),
+        faults=tuple(faults_of(data, span, gaps, courses.wholeness)),
         places=places,
-        leaders=tuple(held for those in seen.values() for held in partitions.leaders_of(those, span.to_ms)),
-        members=tuple(held for those in seen.values() for held in partitions.members_of(those, span.to_ms)),
-        growth={place: partitions.growth_of(observed, span) for place, observed in seen.items()},
+        leaders=courses.leaders(span.to_ms),
+        members=courses.members(span.to_ms),
+        growth=courses.growth(span),
         falls={place: partitions.falls_of(observed) for place, observed in seen.items()},
         unclean=tuple(each for each in data.elections if each.unclean),
         died=tuple(
@@ -52,8 +52,14 @@ def facts_of(data: RoundData) -> Facts:
         ),
         gaps=gaps,
         partitions=tuple(
-            _partition(
-                data, span, place, seen.get(place, ()), full.get(place, 0), acks.get(place, ()), gaps[place]
+            courses.fact(
+                place,
+                span,
+                healed_ms,
+                acked=len(acks.get(place, ())),
+                gaps=gaps[place],
+                elections=data.elections,
+                read_after_ms=data.staleness.get(place),
             )
             for place in places
         ),
@@ -62,7 +68,7 @@ def facts_of(data: RoundData) -> Facts:
         received=traffic.rates((at for reader in data.readers for at in reader.received_ms), span),
         failed=traffic.rates(_ends(sendings, SendOutcome.FAILED, SendOutcome.UNKNOWN), span, gapless=False),
         latencies=traffic.latencies_of(sendings, span),
-        healed_ms=_when(data.moments, "healed"),
+        healed_ms=healed_ms,
         settled_after_ms=took_ms(data.moments, "settled"),
         writable_after_ms=took_ms(data.moments, "writable"),
     )
@@ -135,29 +141,6 @@ def _kind(planned: Sequence[Fault], number: int, said: Iterable[Moment]) -> str:
     if 0 <= number < len(planned):
         return planned[number].kind
     return next((moment.kind for moment in said if moment.kind), "?")
-
-
-def _partition(
-    data: RoundData,
-    span: Span,
-    place: TopicPartition,
-    observed: Sequence[Observation],
-    full: int,
-    acks: Sequence[float],
-    gaps: Sequence[Span],
-) -> PartitionFact:
-    watermarks = [each.watermark for each in observed]
-    return PartitionFact(
-        place=place,
-        acked=len(acks),
-        gap=max(gaps, key=lambda gap: gap.took_ms, default=None),
-        high_watermark=next((mark for mark in reversed(watermarks) if mark is not None), None),
-        elections=partitions.elections_of(data.elections, place, observed, span),
-        unclean=sum(each.unclean for each in data.elections if each.place == place),
-        least_isr=min((len(each.isr) for each in observed), default=None),
-        whole_after_ms=partitions.whole_after(observed, full, _when(data.moments, "healed")),
-        read_after_ms=data.staleness.get(place),
-    )
 
 
 def _ends(sendings: Iterable[Sending], *outcomes: SendOutcome) -> Iterable[float]:

@@ -17,10 +17,11 @@ from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import INTERNAL_PREFIX, STATE_CHANGES_TOPIC
 from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, parse_event
+from strandline_lab.core.observed import observed
+from strandline_lab.core.settled import first_missing
 from strandline_lab.simulation.internal_topics import records
 from strandline_lab.simulation.judging.judge import Judge, Problem
 from strandline_lab.simulation.judging.recorded_changes import with_crowded_out, without_end
-from strandline_lab.simulation.settling import first_missing
 from strandline_lab.simulation.stage import Stage
 
 CHECK: Final = "cluster"
@@ -127,22 +128,9 @@ class Observer(Judge):
         """Note the partitions of the topics of clients."""
         known = await admin.metadata()
         topics = [topic.name for topic in known.topics if not topic.name.startswith(INTERNAL_PREFIX)]
-        at_ms = int(self._stage.now_s * 1000)
-        for topic in await admin.describe_topics(topics) if topics else ():
-            self._observations += [
-                Observation(
-                    at_ms,
-                    "observer",
-                    topic.name,
-                    each.partition,
-                    each.leader,
-                    each.leader_epoch,
-                    tuple(each.isr),
-                    each.high_watermark,
-                    each.log_end_offset,
-                )
-                for each in topic.partitions
-            ]
+        if topics:
+            at_ms = int(self._stage.now_s * 1000)
+            self._observations += observed(at_ms, "observer", await admin.describe_topics(topics))
 
     async def _unhealthy(self, admin: Admin) -> str:
         """The first thing that is missing; empty if all is well."""
@@ -152,9 +140,7 @@ class Observer(Judge):
                 under_way = await admin.list_reassignments()
         except (StrandlineError, TimeoutError) as error:
             return repr(error)
-        if missing := first_missing(described):
-            return missing
-        return f"{under_way[0].name} is being reassigned" if under_way else ""
+        return first_missing(described, under_way)
 
     def _admin(self, host: Host) -> Admin:
         return Admin(self._stage.cluster.bootstrap, host=host)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from strandline.auditing.cluster import Observation
 from strandline.ids import GROUP_EVENTS_TOPIC, STATE_CHANGES_TOPIC, TopicPartition
 from strandline.simulation.engine.world import WALL_MS
+from strandline_lab.core.observed import line_of
 from strandline_lab.report.facts import Facts
 from strandline_lab.simulation.judging.judge import Problem
 from strandline_lab.simulation.reporting.cluster_states import ClusterStates
@@ -29,7 +31,9 @@ def write_evidence(out: Path, facts: Facts, problems: Sequence[Problem], states:
     """Writes the files of a run into `out`. What was there is replaced. Raises OSError."""
     files: Mapping[str, Iterable[Mapping[str, Any]]] = {
         "timeline.jsonl": moments(facts),
-        "observations.jsonl": map(observed, thinned(states.observations)),
+        "observations.jsonl": (
+            line_of(replace(each, at_ms=_wall(each.at_ms))) for each in thinned(states.observations)
+        ),
         "state-changes.jsonl": states.recorded(STATE_CHANGES_TOPIC, RECORDS_MAX),
         "group-events.jsonl": states.recorded(GROUP_EVENTS_TOPIC, RECORDS_MAX),
         "findings.jsonl": map(finding, problems[:PROBLEMS_MAX]),
@@ -72,21 +76,6 @@ def thinned(observations: Iterable[Observation]) -> Iterator[Observation]:
 
 def _same(one: Observation, other: Observation) -> bool:
     return (one.leader, one.epoch, one.isr) == (other.leader, other.epoch, other.isr)
-
-
-def observed(each: Observation) -> dict[str, Any]:
-    """An observation as a line."""
-    return {
-        "at_ms": _wall(each.at_ms),
-        "observer": each.observer,
-        "topic": each.topic,
-        "partition": each.partition,
-        "leader": each.leader,
-        "epoch": each.epoch,
-        "isr": list(each.isr),
-        "hw": each.watermark,
-        "leo": each.end,
-    }
 
 
 def finding(problem: Problem) -> dict[str, Any]:

@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import Final
 
 from strandline.auditing.cluster import Observation
-from strandline.ids import TopicPartition
 from strandline.report.verdict import Verdict
 from strandline_lab.report import partitions
-from strandline_lab.report.facts import Facts, FaultFact, PartitionFact
+from strandline_lab.report.facts import Facts, FaultFact
 from strandline_lab.report.spans import Span
 from strandline_lab.simulation.faults.fault import Done
 from strandline_lab.simulation.judging.judge import Problem
@@ -28,9 +27,8 @@ def facts_of(outcome: Outcome, observations: Sequence[Observation], names: Mappi
     """All facts of a run. `names`: the processes by the addresses of their machines."""
     span = Span(0.0, outcome.virtual_s * 1000)
     healed_ms = None if outcome.healed_s is None else int(outcome.healed_s * 1000)
-    seen = partitions.newest(observations)
-    full = {place: partitions.full_size(observed, None) for place, observed in seen.items()}
-    whole = partitions.wholeness(seen, full)
+    courses = partitions.Courses.of(observations, None)
+    seen, whole = courses.seen, courses.wholeness
     verdict, reasons = judged(outcome.problems)
     return Facts(
         seed=outcome.plan.seed,
@@ -40,16 +38,14 @@ def facts_of(outcome: Outcome, observations: Sequence[Observation], names: Mappi
         loaded=None,
         faults=tuple(_faults(outcome, span, whole, names)),
         places=tuple(seen),
-        leaders=tuple(held for those in seen.values() for held in partitions.leaders_of(those, span.to_ms)),
-        members=tuple(held for those in seen.values() for held in partitions.members_of(those, span.to_ms)),
-        growth={place: partitions.growth_of(observed, span) for place, observed in seen.items()},
+        leaders=courses.leaders(span.to_ms),
+        members=courses.members(span.to_ms),
+        growth=courses.growth(span),
         falls={place: falls_of(observed) for place, observed in seen.items()},
         unclean=(),
         died=(),
         gaps={place: () for place in seen},
-        partitions=tuple(
-            _partition(place, observed, full[place], healed_ms, span) for place, observed in seen.items()
-        ),
+        partitions=tuple(courses.fact(place, span, healed_ms) for place in seen),
         senders=(),
         acked=(),
         received=(),
@@ -113,24 +109,3 @@ def mentioned(done: Done, names: Mapping[str, str]) -> tuple[str, ...]:
     found = [match[0] for step in done.steps for match in _MEMBER.finditer(step.what)]
     named = (names.get(each, each).replace("ZooKeeper server", "zookeeper") for each in found)
     return tuple(dict.fromkeys(each.replace("ZooKeeper", "zookeeper") for each in named))
-
-
-def _partition(
-    place: TopicPartition,
-    observed: Sequence[Observation],
-    full: int,
-    healed_ms: int | None,
-    span: Span,
-) -> PartitionFact:
-    marks = [each.watermark for each in observed if each.watermark is not None]
-    return PartitionFact(
-        place=place,
-        acked=0,
-        gap=None,
-        high_watermark=marks[-1] if marks else None,
-        elections=partitions.elections_of((), place, observed, span),
-        unclean=0,
-        least_isr=min(len(each.isr) for each in observed),
-        whole_after_ms=partitions.whole_after(observed, full, healed_ms),
-        read_after_ms=None,
-    )
