@@ -35,7 +35,7 @@ test-all: setup  ## Run every test that needs no container; ARGS as for test.
 .PHONY: chaos
 chaos: setup  ## Run tests and rounds of faults in containers: needs a Docker engine, or root on Debian to start one.
 	@# ARGS are for the rounds: make chaos ARGS="--rounds 10 --seconds 60"
-	@$(PYTHON) -m strandline_lab.chaos.containers $(SHELL) -c '$(PYTHON) -m pytest -m containers --numprocesses=0 tests/chaos && $(PYTHON) -m strandline_lab.chaos --containers $(ARGS)'
+	@$(PYTHON) -m strandline_lab.chaos.containers $(SHELL) -c '$(PYTHON) -m pytest -m containers --numprocesses=0 tests/chaos && $(PYTHON) -m strandline_lab chaos --containers $(ARGS)'
 
 .PHONY: fuzz
 fuzz: setup  ## Send 100,000 hostile inputs to each port, for an hour or more: make fuzz ARGS="-k handshake"
@@ -51,7 +51,7 @@ simulate-proof: setup  ## Show which mutations of the code the simulation finds:
 
 .PHONY: soak
 soak: setup  ## Harm clusters for hours: make soak ARGS="--hours 8". docs/understand/chaos.md.
-	@$(PYTHON) -m strandline_lab.chaos $(ARGS)
+	@$(VENV)/bin/strandline-lab chaos $(ARGS)
 
 .PHONY: check
 check: setup  ## Run every static check: format, lint, types, layers, generated code, docs, tidiness.

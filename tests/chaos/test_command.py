@@ -1,13 +1,21 @@
-"""`python -m strandline_lab.chaos`: what is asked for, and how a round of it is played again."""
+"""`strandline-lab chaos`: what is asked for, and how a round of it is played again."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
-from strandline_lab.chaos.__main__ import arguments, command_of
 from strandline_lab.chaos.core.load import OWN, WITH_KAFKA, ClientRoles
 from strandline_lab.chaos.rounds import free_folder
+from strandline_lab.cli.chaos import chaos, command_of, seeds_of
+
+
+def wanted(*given: str) -> dict[str, Any]:
+    """What a command line asks for. Raises UsageError."""
+    return chaos.make_context("chaos", list(given)).params
 
 
 @pytest.mark.parametrize(
@@ -16,19 +24,25 @@ from strandline_lab.chaos.rounds import free_folder
         ["--seconds", "30", "--brokers", "5", "--controllers", "1"],
         ["--seconds", "20.5", "--containers", "--zookeepers", "3"],
         ["--secure", "--brokers", "5", "--controllers", "1"],
-        ["--operator"],
+        ["--operator", "--faults", "pause,kill"],
     ],
 )
 @pytest.mark.parametrize("roles", [OWN, WITH_KAFKA])
 def test_the_command_that_repeats_a_seed_makes_the_same_round(given: list[str], roles: ClientRoles) -> None:
-    wanted = arguments(given)
-    program = ["python", "-m", "strandline_lab.chaos"]
-    again = command_of(wanted, 17, roles).split()
-    assert again[:3] == program
-    repeated = arguments(again[3:])
-    assert repeated.seeds == [17]
-    assert repeated.kafka_clients is (roles is WITH_KAFKA), "also where the other is the default"
-    assert vars(repeated) | {"seeds": [], "kafka_clients": None} == vars(wanted)
+    asked = wanted(*given)
+    program, command, *again = shlex.split(command_of(17, roles, asked))
+    assert (program, command) == ("strandline-lab", "chaos")
+    repeated = wanted(*again)
+    assert repeated["seed"] == 17
+    assert repeated["kafka_clients"] is (roles is WITH_KAFKA), "also where the other is the default"
+    assert repeated | {"seed": None, "kafka_clients": None} == asked
+
+
+def test_seeds_count_up_and_without_a_number_of_rounds_hours_end_them() -> None:
+    assert list(seeds_of(7, None, endless=False)) == [7]
+    assert list(seeds_of(7, 3, endless=False)) == list(seeds_of(7, 3, endless=True)) == [7, 8, 9]
+    endless = seeds_of(7, None, endless=True)
+    assert [next(endless) for _ in range(5)] == [7, 8, 9, 10, 11]
 
 
 def test_a_seed_that_is_played_again_has_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -44,16 +58,20 @@ def test_a_seed_that_is_played_again_has_a_folder_of_its_own(tmp_path: Path) -> 
     [
         *(["--seconds", text] for text in ("0", "4.9", "-3", "nan", "inf", "abc", "")),
         *(["--hours", text] for text in ("-1", "nan", "inf", "soon")),
-        *(["--rounds", text] for text in ("0", "-1", "1.5", "1_0")),
-        ["--seeds", "1", "-2"],
+        *(["--rounds", text] for text in ("0", "-1", "1.5", "1_0x")),
+        ["--seed", "-2"],
         ["--brokers", "1"],
         ["--controllers", "0"],
-        ["--secure", "--containers"],
-        ["--operator", "--containers"],
+        ["--zookeepers", "2"],
     ],
 )
-def test_impossible_arguments_are_named(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        arguments(given)
-    assert ended.value.code == 2
-    assert given[-1] in capsys.readouterr().err
+def test_impossible_arguments_are_named(given: list[str]) -> None:
+    with pytest.raises(click.UsageError) as error:
+        wanted(*given)
+    assert given[0] in error.value.format_message()
+
+
+@pytest.mark.parametrize("option", ["--secure", "--operator"])
+def test_containers_have_no_certificates_and_no_operator(option: str) -> None:
+    with pytest.raises(click.UsageError, match=option):
+        chaos.main(["--containers", option], standalone_mode=False)

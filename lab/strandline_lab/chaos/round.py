@@ -54,8 +54,8 @@ UNJUDGED: Final = "unjudged"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The result of a round. `settled_ms`, `writable_ms`: time since healing, None if it took longer than
+class Outcome:
+    """What a round showed. `settled_ms`, `writable_ms`: time since healing, None if it took longer than
     allowed."""
 
     seed: int
@@ -109,7 +109,7 @@ class _Course:
 
 async def run_round(
     world: World, plan: Plan, out: Path, show: ShowLine = lambda _: None, roles: ClientRoles = OWN
-) -> Verdict:
+) -> Outcome:
     """Applies the plan to a running cluster under load, and judges the result.
 
     `out` is a new folder that is made here. The clients have ended at the end, also after an error. If it was
@@ -143,7 +143,7 @@ async def run_round(
     _look_at_kafka_producers(course)
     await _judge(course)
     await asyncio.to_thread(write_report, out)
-    return Verdict(plan.seed, course.findings, course.settled_ms, course.writable_ms, out)
+    return Outcome(plan.seed, course.findings, course.settled_ms, course.writable_ms, out)
 
 
 def _first(group: ExceptionGroup) -> Exception:

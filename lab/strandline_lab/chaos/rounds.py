@@ -1,4 +1,4 @@
-"""From a seed to a verdict: draws a plan, makes a cluster for it, and runs the round."""
+"""From a seed to an outcome: draws a plan, makes a cluster for it, and runs the round."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
-from typing import Final
 
 from strandline_lab.chaos.core.faults import FaultKind
 from strandline_lab.chaos.core.load import TOPICS, ClientRoles
 from strandline_lab.chaos.core.plan import Plan, Setting, draw
-from strandline_lab.chaos.round import Verdict, run_round
+from strandline_lab.chaos.round import Outcome, run_round
 from strandline_lab.chaos.timeline import ShowLine
 from strandline_lab.chaos.world import World, WorldFailed
-
-SECONDS_MIN: Final = 5.0
-"""The shortest round; in less time there is no strike."""
 
 OpenWorld = Callable[[Path], AbstractAsyncContextManager[World]]
 """Makes a cluster. Its files, if it has any on this machine, are in the given folder."""
@@ -48,7 +44,7 @@ async def play(
     out: Path,
     show: ShowLine,
     command: str,
-) -> Verdict:
+) -> Outcome:
     """Runs one round on a cluster of its own, in `out`. Keeps the cluster's files there only if a problem was
     found.
 
@@ -65,10 +61,10 @@ async def play(
     (out / "command.txt").write_text(f"{command}\n")
     cluster = out / "cluster"
     async with open_world(cluster) as world:
-        verdict = await run_round(world, plan_for(world, seed, seconds, kinds, clients), out, show, clients)
-    if verdict.ok:
+        outcome = await run_round(world, plan_for(world, seed, seconds, kinds, clients), out, show, clients)
+    if outcome.ok:
         shutil.rmtree(cluster, ignore_errors=True)
-    return verdict
+    return outcome
 
 
 def free_folder(out: Path, seed: int) -> Path:
