@@ -25,18 +25,13 @@ Answers = list[Mapping[str, Any]]
 
 
 async def perf(bootstrap: str | None, arguments: Sequence[str]) -> Mapping[str, Any]:
-    """The figures of one run. Raises as `perf_rows`."""
-    (figures,) = await perf_rows(bootstrap, arguments)
-    return figures
-
-
-async def perf_rows(bootstrap: str | None, arguments: Sequence[str]) -> list[Mapping[str, Any]]:
-    """The lines that one run prints. Raises RuntimeError with its error output if it failed."""
+    """The figures of one run. Raises RuntimeError with its error output if it failed."""
     command = [sys.executable, "-m", "strandline_lab", "perf", *arguments, "-o", "json"]
     if bootstrap is not None:
         command += ["--bootstrap", bootstrap]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
-    return [json.loads(line) for line in (await output_of(process, " ".join(command))).splitlines()]
+    figures: Mapping[str, Any] = json.loads(await output_of(process, " ".join(command)))
+    return figures
 
 
 async def output_of(process: Process, what: str) -> bytes:

@@ -18,7 +18,7 @@ from strandline.adapters.system.standard_streams import open_standard_streams
 from strandline_lab.chaos.core.load import KAFKA, Library
 from strandline_lab.chaos.kafka.history_lines import HistoryLines, Stopped
 from strandline_lab.chaos.kafka.installed import how_to_install, missing
-from strandline_lab.chaos.kafka.options import Membership, Produced, Reading, Target
+from strandline_lab.chaos.kafka.options import Connection, Membership, Produced, Reading
 from strandline_lab.chaos.kafka.security import Certified
 
 FAILED: Final = 1
@@ -56,12 +56,12 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def run_client(wanted: argparse.Namespace, lines: HistoryLines) -> bool:
     """Runs the client until SIGTERM. Returns False if it could not continue."""
     certified = None if wanted.client_config is None else Certified.read(wanted.client_config)
-    target = Target(wanted.bootstrap, wanted.topic, wanted.client_id, certified)
+    connection = Connection(wanted.bootstrap, wanted.topic, wanted.client_id, certified)
     what = _wanted(wanted)
     try:
         if wanted.library is Library.CONFLUENT:
-            return _confluent(target, what, lines)
-        return _aiokafka(target, what, lines)
+            return _confluent(connection, what, lines)
+        return _aiokafka(connection, what, lines)
     finally:
         lines.summary()
 
@@ -74,7 +74,7 @@ def _wanted(wanted: argparse.Namespace) -> Produced | Reading | Membership:
     return Membership(wanted.group, wanted.assignor, wanted.session_timeout_ms)
 
 
-def _confluent(target: Target, what: Produced | Reading | Membership, lines: HistoryLines) -> bool:
+def _confluent(connection: Connection, what: Produced | Reading | Membership, lines: HistoryLines) -> bool:
     from confluent_kafka import KafkaException
 
     from strandline_lab.chaos.kafka import confluent_clients as clients
@@ -83,11 +83,11 @@ def _confluent(target: Target, what: Produced | Reading | Membership, lines: His
     try:
         match what:
             case Produced():
-                clients.produce(target, what, lines, SystemClock(), stopped)
+                clients.produce(connection, what, lines, SystemClock(), stopped)
             case Reading():
-                clients.read(target, what, lines, SystemClock(), stopped)
+                clients.read(connection, what, lines, SystemClock(), stopped)
             case Membership():
-                clients.join(target, what, lines, stopped)
+                clients.join(connection, what, lines, stopped)
     except (KafkaException, clients.Failed) as error:
         cause = error.error if isinstance(error, clients.Failed) else error.args[0]
         lines.error(cause.code(), cause.name(), cause.str())
@@ -95,7 +95,7 @@ def _confluent(target: Target, what: Produced | Reading | Membership, lines: His
     return True
 
 
-def _aiokafka(target: Target, what: Produced | Reading | Membership, lines: HistoryLines) -> bool:
+def _aiokafka(connection: Connection, what: Produced | Reading | Membership, lines: HistoryLines) -> bool:
     from aiokafka.errors import KafkaError
 
     from strandline_lab.chaos.kafka import aiokafka_clients as clients
@@ -104,11 +104,11 @@ def _aiokafka(target: Target, what: Produced | Reading | Membership, lines: Hist
         stopped = _stopped_by_sigterm()
         match what:
             case Produced():
-                await clients.produce(target, what, lines, SystemClock(), stopped)
+                await clients.produce(connection, what, lines, SystemClock(), stopped)
             case Reading():
-                await clients.read(target, what, lines, SystemClock(), stopped)
+                await clients.read(connection, what, lines, SystemClock(), stopped)
             case Membership():
-                await clients.join(target, what, lines, stopped)
+                await clients.join(connection, what, lines, stopped)
 
     try:
         asyncio.run(run())

@@ -16,8 +16,15 @@ from aiokafka.errors import KafkaError
 
 from strandline.errors import ErrorCode
 from strandline.ports import Clock
-from strandline_lab.chaos.kafka.history_lines import HistoryLines, Stopped
-from strandline_lab.chaos.kafka.options import COMMIT_MS, HEARTBEAT_MS, Membership, Produced, Reading, Target
+from strandline_lab.chaos.kafka.history_lines import HistoryLines, Stopped, all_received
+from strandline_lab.chaos.kafka.options import (
+    COMMIT_MS,
+    HEARTBEAT_MS,
+    Connection,
+    Membership,
+    Produced,
+    Reading,
+)
 from strandline_lab.chaos.kafka.outcomes import outcome_of
 
 POLL_MS: Final = 250
@@ -29,13 +36,13 @@ METADATA_MAX_AGE_MS: Final = 5_000
 
 
 async def produce(
-    target: Target, wanted: Produced, lines: HistoryLines, clock: Clock, stopped: Stopped
+    connection: Connection, wanted: Produced, lines: HistoryLines, clock: Clock, stopped: Stopped
 ) -> None:
     """Sends numbered records until it is stopped, and waits for all answers. It is idempotent, and waits for
     all in-sync replicas. Raises KafkaError."""
     assert wanted.acks == "all", "an idempotent producer waits for all in-sync replicas"
     producer = AIOKafkaProducer(
-        **target.for_aiokafka,
+        **connection.for_aiokafka,
         acks="all",
         enable_idempotence=True,
         # Of one request, and of a batch's life: aiokafka has one setting for both.
@@ -65,23 +72,25 @@ async def produce(
             key, value = wanted.record(record)
             lines.sent(record, key, value)
             try:
-                answer = await producer.send(target.topic, value, key)
+                answer = await producer.send(connection.topic, value, key)
             except KafkaError as error:
                 failed(record, error)
             else:
                 answer.add_done_callback(partial(ended, record))
 
 
-async def read(target: Target, wanted: Reading, lines: HistoryLines, clock: Clock, stopped: Stopped) -> None:
+async def read(
+    connection: Connection, wanted: Reading, lines: HistoryLines, clock: Clock, stopped: Stopped
+) -> None:
     """Reads all partitions that the topic has now, from their beginnings, until it is stopped. Then it reads
     on to their ends: a reader that does not get there does not end.
 
     An offset that no broker has sends it back to the beginning, which the checks of its history find.
     Raises KafkaError.
     """
-    partitions = await _partitions(target)
+    partitions = await _partitions(connection)
     consumer = AIOKafkaConsumer(
-        **target.for_aiokafka,
+        **connection.for_aiokafka,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         request_timeout_ms=REQUEST_TIMEOUT_MS,
@@ -104,8 +113,8 @@ async def read(target: Target, wanted: Reading, lines: HistoryLines, clock: Cloc
             await read_some()
             if clock.monotonic() >= due:
                 due = clock.monotonic() + wanted.watermarks_s
-                await _ask_for_watermarks(consumer, partitions, lines, proven)
-        while not await _at_ends(consumer, partitions, lines, proven):
+                await _ask_for_watermarks(consumer, lines, proven)
+        while not all_received(proven, await _ask_for_watermarks(consumer, lines, proven)):
             await read_some()
 
 
@@ -138,14 +147,14 @@ class _Reported(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka sh
             self._owned = set()
 
 
-async def join(target: Target, wanted: Membership, lines: HistoryLines, stopped: Stopped) -> None:
+async def join(connection: Connection, wanted: Membership, lines: HistoryLines, stopped: Stopped) -> None:
     """Reads its share of the topic as a member of a group, and leaves the group once it is stopped.
 
     Raises KafkaError.
     """
     assert wanted.assignor == RangePartitionAssignor.name, "the only one that all libraries have"
     consumer = AIOKafkaConsumer(
-        **target.for_aiokafka,
+        **connection.for_aiokafka,
         group_id=wanted.group,
         partition_assignment_strategy=(RangePartitionAssignor,),
         session_timeout_ms=wanted.session_timeout_ms,
@@ -157,7 +166,7 @@ async def join(target: Target, wanted: Membership, lines: HistoryLines, stopped:
     )
     async with consumer:
         reported = _Reported(consumer, lines)
-        consumer.subscribe([target.topic], listener=reported)
+        consumer.subscribe([connection.topic], listener=reported)
         while not stopped():
             for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
                 for each in records:
@@ -166,39 +175,25 @@ async def join(target: Target, wanted: Membership, lines: HistoryLines, stopped:
         reported.gives_up("revoked")
 
 
-async def _partitions(target: Target) -> Sequence[TopicPartition]:
+async def _partitions(connection: Connection) -> Sequence[TopicPartition]:
     """The partitions that the topic has now."""
-    admin = AIOKafkaAdminClient(**target.for_aiokafka)
+    admin = AIOKafkaAdminClient(**connection.for_aiokafka)
     await admin.start()
     try:
-        (topic,) = await admin.describe_topics([target.topic])
+        (topic,) = await admin.describe_topics([connection.topic])
     finally:
         await admin.close()
-    return sorted(TopicPartition(target.topic, each["partition"]) for each in topic["partitions"])
-
-
-async def _at_ends(
-    consumer: AIOKafkaConsumer,
-    partitions: Sequence[TopicPartition],
-    lines: HistoryLines,
-    proven: Mapping[TopicPartition, int],
-) -> bool:
-    """True if all records below the present high watermarks were received."""
-    ends = await _ask_for_watermarks(consumer, partitions, lines, proven)
-    return len(ends) == len(partitions) and all(proven[each] >= end for each, end in ends.items())
+    return sorted(TopicPartition(connection.topic, each["partition"]) for each in topic["partitions"])
 
 
 async def _ask_for_watermarks(
-    consumer: AIOKafkaConsumer,
-    partitions: Sequence[TopicPartition],
-    lines: HistoryLines,
-    proven: Mapping[TopicPartition, int],
+    consumer: AIOKafkaConsumer, lines: HistoryLines, proven: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, int]:
     """Writes and returns the high watermarks that brokers answer with. No broker knows that of a partition
     without a leader."""
     try:
         async with asyncio.timeout(WATERMARK_S_MAX):
-            ends: dict[TopicPartition, int] = await consumer.end_offsets(partitions)
+            ends: dict[TopicPartition, int] = await consumer.end_offsets(list(proven))
     except (KafkaError, TimeoutError):
         return {}
     for name, offset in sorted(ends.items()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -20,8 +21,15 @@ from confluent_kafka import (
 
 from strandline.errors import Outcome
 from strandline.ports import Clock
-from strandline_lab.chaos.kafka.history_lines import HistoryLines, Stopped
-from strandline_lab.chaos.kafka.options import COMMIT_MS, HEARTBEAT_MS, Membership, Produced, Reading, Target
+from strandline_lab.chaos.kafka.history_lines import HistoryLines, Stopped, all_received
+from strandline_lab.chaos.kafka.options import (
+    COMMIT_MS,
+    HEARTBEAT_MS,
+    Connection,
+    Membership,
+    Produced,
+    Reading,
+)
 from strandline_lab.chaos.kafka.outcomes import outcome_of
 from strandline_lab.chaos.kafka.repeats import Repeats
 
@@ -48,7 +56,9 @@ class Failed(Exception):
         self.error = error
 
 
-def produce(target: Target, wanted: Produced, lines: HistoryLines, clock: Clock, stopped: Stopped) -> None:
+def produce(
+    connection: Connection, wanted: Produced, lines: HistoryLines, clock: Clock, stopped: Stopped
+) -> None:
     """Sends numbered records until it is stopped, and waits for all answers. With acks=all it is idempotent.
     With acks=1 it never tries again, so that no record is stored twice.
 
@@ -57,7 +67,7 @@ def produce(target: Target, wanted: Produced, lines: HistoryLines, clock: Clock,
     promised = wanted.acks == "all"
     settings = {
         **SETTINGS,
-        **target.for_librdkafka,
+        **connection.for_librdkafka,
         "acks": wanted.acks,
         "message.timeout.ms": wanted.delivery_timeout_ms,
         "max.in.flight.requests.per.connection": 5,
@@ -85,7 +95,7 @@ def produce(target: Target, wanted: Produced, lines: HistoryLines, clock: Clock,
         key, value = wanted.record(record)
         lines.sent(record, key, value)
         try:
-            producer.produce(target.topic, value, key, on_delivery=partial(delivered, record))
+            producer.produce(connection.topic, value, key, on_delivery=partial(delivered, record))
         except BufferError as error:
             lines.failed(record, KafkaError._QUEUE_FULL, "_QUEUE_FULL", Outcome.RETRIABLE, str(error))
         producer.poll(0)
@@ -97,7 +107,9 @@ def produce(target: Target, wanted: Produced, lines: HistoryLines, clock: Clock,
         raise Failed(fatal[0])
 
 
-def read(target: Target, wanted: Reading, lines: HistoryLines, clock: Clock, stopped: Stopped) -> None:
+def read(
+    connection: Connection, wanted: Reading, lines: HistoryLines, clock: Clock, stopped: Stopped
+) -> None:
     """Reads all partitions that the topic has now, from their beginnings, until it is stopped. Then it reads
     on to their ends: a reader that does not get there does not end.
 
@@ -107,21 +119,20 @@ def read(target: Target, wanted: Reading, lines: HistoryLines, clock: Clock, sto
     consumer = Consumer(
         {
             **SETTINGS,
-            **target.for_librdkafka,
-            "group.id": f"{target.client_id}-has-no-group",
+            **connection.for_librdkafka,
+            "group.id": f"{connection.client_id}-has-no-group",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "fetch.error.backoff.ms": 100,
         }
     )
     try:
-        described = consumer.list_topics(target.topic, METADATA_S_MAX).topics[target.topic]
+        described = consumer.list_topics(connection.topic, METADATA_S_MAX).topics[connection.topic]
         if described.error is not None:
             raise KafkaException(described.error)
-        partitions = [TopicPartition(target.topic, number) for number in described.partitions]
         proven = dict.fromkeys(described.partitions, 0)
         consumer.assign(
-            [TopicPartition(target.topic, number, OFFSET_BEGINNING) for number in described.partitions]
+            [TopicPartition(connection.topic, number, OFFSET_BEGINNING) for number in described.partitions]
         )
         lines.assigned(list(described.partitions))
 
@@ -135,14 +146,14 @@ def read(target: Target, wanted: Reading, lines: HistoryLines, clock: Clock, sto
             read_some()
             if clock.monotonic() >= due:
                 due = clock.monotonic() + wanted.watermarks_s
-                _ask_for_watermarks(consumer, partitions, lines, proven)
-        while not _at_ends(consumer, partitions, lines, proven):
+                _ask_for_watermarks(consumer, connection, lines, proven)
+        while not all_received(proven, _ask_for_watermarks(consumer, connection, lines, proven)):
             read_some()
     finally:
         consumer.close()
 
 
-def join(target: Target, wanted: Membership, lines: HistoryLines, stopped: Stopped) -> None:
+def join(connection: Connection, wanted: Membership, lines: HistoryLines, stopped: Stopped) -> None:
     """Reads its share of the topic as a member of a group, and leaves the group once it is stopped.
 
     A record that librdkafka hands over twice in a rebalance (`repeats`) has one line in the history, and one
@@ -151,7 +162,7 @@ def join(target: Target, wanted: Membership, lines: HistoryLines, stopped: Stopp
     consumer = Consumer(
         {
             **SETTINGS,
-            **target.for_librdkafka,
+            **connection.for_librdkafka,
             "group.id": wanted.group,
             "partition.assignment.strategy": wanted.assignor,
             "session.timeout.ms": wanted.session_timeout_ms,
@@ -186,7 +197,7 @@ def join(target: Target, wanted: Membership, lines: HistoryLines, stopped: Stopp
         return True
 
     consumer.subscribe(
-        [target.topic],
+        [connection.topic],
         on_assign=assigned,
         on_revoke=partial(given_up, "revoked"),
         on_lost=partial(given_up, "lost"),
@@ -227,27 +238,19 @@ def _place(message: Message) -> tuple[int, int]:
     return partition, offset
 
 
-def _at_ends(
-    consumer: Consumer, partitions: list[TopicPartition], lines: HistoryLines, proven: dict[int, int]
-) -> bool:
-    """True if all records below the present high watermarks were received."""
-    ends = _ask_for_watermarks(consumer, partitions, lines, proven)
-    return len(ends) == len(partitions) and all(proven[each] >= end for each, end in ends.items())
-
-
 def _ask_for_watermarks(
-    consumer: Consumer, partitions: list[TopicPartition], lines: HistoryLines, proven: dict[int, int]
+    consumer: Consumer, connection: Connection, lines: HistoryLines, proven: Mapping[int, int]
 ) -> dict[int, int]:
     """Writes and returns the high watermarks that brokers answer with. No broker knows that of a partition
     without a leader."""
     ends: dict[int, int] = {}
-    for each in partitions:
-        known = proven[each.partition]
+    for number, known in proven.items():
+        partition = TopicPartition(connection.topic, number)
         try:
-            answer = consumer.get_watermark_offsets(each, timeout=WATERMARK_S_MAX, cached=False)
+            answer = consumer.get_watermark_offsets(partition, timeout=WATERMARK_S_MAX, cached=False)
         except KafkaException:
             continue
         if answer is not None:
-            ends[each.partition] = answer[1]
-            lines.watermark(each.partition, answer[1], known)
+            ends[number] = answer[1]
+            lines.watermark(number, answer[1], known)
     return ends

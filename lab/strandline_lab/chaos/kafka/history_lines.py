@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TextIO, TypeVar
 
 from strandline.errors import Outcome
 from strandline.ports import Clock
@@ -103,6 +103,14 @@ class HistoryLines:
 
 Stopped = Callable[[], bool]
 """True once the client was asked to end."""
+
+Partition = TypeVar("Partition")
+
+
+def all_received(proven: Mapping[Partition, int], ends: Mapping[Partition, int]) -> bool:
+    """True if all records below the high watermarks `ends` were received: of each partition those below
+    `proven` were. An end that no broker answered with is unknown."""
+    return len(ends) == len(proven) and all(proven[each] >= end for each, end in ends.items())
 
 
 def _failure(code: int, error: str, outcome: Outcome, message: str) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from strandline_lab.chaos.kafka.security import Certified
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Where a client writes or reads."""
+class Connection:
+    """How a client connects, and the topic that it writes or reads."""
 
     bootstrap: str
     topic: str
