@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
-from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from typing import Final
 
 from strandline import Admin, LocalCluster, TopicPartition
-from strandline.adapters.system.clock import SystemClock
+from strandline_lab.bench.groups.raw_members import raw_members, shared
 from strandline_lab.bench.report import RUNS, cpu_s, heading, medians
 from strandline_lab.perf.measure import spread
 from strandline_lab.perf.member_processes import MemberProcesses
-from strandline_lab.perf.worker_processes import WorkerProcesses
 
 MEMBERS: Final = 1_000
 SETTLE: Final = (3_000, 50)
@@ -27,9 +22,6 @@ COMMITTED: Final = "commits"
 """A topic with a partition for each committer."""
 COMMITTERS: Final = 64
 PROCESSES: Final = 4
-WINDOW_S: Final = 10.0
-WARM_S: Final = 2.0
-JOIN_S_MAX: Final = 120.0
 HELD_MS: Final = 1_000
 
 FIGURES: Final = {
@@ -47,75 +39,6 @@ FIGURES: Final = {
     "commit_p99_ms": "commit p99, ms",
     "commit_cpu_percent": "the coordinator's CPU for them, % of a core",
 }
-
-
-class RawMembers(WorkerProcesses):
-    """Processes of `bench.groups.group_members`."""
-
-    def __init__(self, cluster: LocalCluster, group: str, members: int, processes: int) -> None:
-        starts = [members * number // processes for number in range(processes + 1)]
-        super().__init__(
-            "strandline_lab.bench.groups.group_members",
-            [
-                (cluster.bootstrap, group, str(first), str(end - first))
-                for first, end in itertools.pairwise(starts)
-            ],
-        )
-        self._members = members
-        self._clock = SystemClock()
-        self._times: list[Mapping[str, Sequence[tuple[float, float]]]] = []
-        """The last line of each process that has ended."""
-        self._generations: Counter[int] = Counter()
-        self._joined_at: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-
-    async def listen(self) -> None:
-        """Reads all lines until the processes end."""
-        async with asyncio.TaskGroup() as tasks:
-            for worker in range(len(self)):
-                tasks.create_task(self._listen(worker))
-
-    async def _listen(self, worker: int) -> None:
-        async for line in self.lines(worker):
-            if "generation" not in line:
-                self._times.append(line)
-                continue
-            self._generations[line["generation"]] += 1
-            if self._generations[line["generation"]] == self._members and not self._joined_at.done():
-                self._joined_at.set_result(line["at"])
-        if not self._joined_at.done():
-            self._joined_at.set_exception(RuntimeError(f"processes of members ended with {self.exit_codes}"))
-
-    async def join(self) -> float:
-        """Has all members join. Returns the seconds until all are in the same generation."""
-        began = self._clock.monotonic()
-        self.send("join 0")
-        async with asyncio.timeout(JOIN_S_MAX):
-            return await self._joined_at - began
-
-    async def used(self, command: str, pid: int) -> tuple[float, float, float]:
-        """Sends a command. Returns the begin and end of a later window, and the share of a core that the
-        process `pid` used in it."""
-        self.send(command)
-        await self._clock.sleep(WARM_S)
-        began, before = self._clock.monotonic(), cpu_s(pid)
-        await self._clock.sleep(WINDOW_S)
-        ended = self._clock.monotonic()
-        return began, ended, (cpu_s(pid) - before) / (ended - began)
-
-    def times(self, kind: str, began: float, ended: float) -> list[float]:
-        """The duration of each of the `beats` or `commits` answered in this window; available after the
-        processes ended."""
-        return [took for line in self._times for at, took in line[kind] if began <= at <= ended]
-
-
-@asynccontextmanager
-async def _members(
-    cluster: LocalCluster, group: str, members: int, processes: int
-) -> AsyncIterator[RawMembers]:
-    """Starts processes that are ready to join. When the block ends, they end, and their times are known."""
-    async with asyncio.TaskGroup() as tasks, RawMembers(cluster, group, members, processes) as workers:
-        tasks.create_task(workers.listen())
-        yield workers
 
 
 async def _coordinator(cluster: LocalCluster, group: str) -> int:
@@ -140,9 +63,9 @@ async def many_members(cluster: LocalCluster, members: int) -> dict[str, float]:
     """The cost of starting this number of members, and of keeping them."""
     group = "many"
     pid = await _coordinator(cluster, group)
-    async with _members(cluster, group, members, PROCESSES) as workers:
+    async with raw_members(cluster, group, shared(members, PROCESSES)) as workers:
         before = cpu_s(pid)
-        join_s = await workers.join()
+        join_s = await workers.join(members)
         join_cpu_s = cpu_s(pid) - before
         began, ended, share = await workers.used("beat 0", pid)
         _, _, held = await workers.used(f"beat {HELD_MS}", pid)
@@ -163,8 +86,8 @@ async def commits(cluster: LocalCluster) -> dict[str, float]:
     """Measures offset commits of members that wait only for the answer."""
     group = "committing"
     pid = await _coordinator(cluster, group)
-    async with _members(cluster, group, COMMITTERS, 2) as workers:
-        await workers.join()
+    async with raw_members(cluster, group, shared(COMMITTERS, 2)) as workers:
+        await workers.join(COMMITTERS)
         began, ended, share = await workers.used(f"commit {COMMITTED}", pid)
     taken = workers.times("commits", began, ended)
     times = spread(taken)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Final
 
-from strandline import Admin, LocalCluster, TopicPartition
-from strandline.adapters.system.clock import SystemClock
+from strandline import Admin, TopicPartition
+from strandline_lab.bench.groups.raw_members import raw_members, shared
 from strandline_lab.bench.report import cpu_s, resident_mib
 from strandline_lab.bench.scale.processes import BROKERS, Processes, running
 from strandline_lab.bench.scale.series import Dimension, Figure
-from strandline_lab.perf.worker_processes import WorkerProcesses
 
 WORKERS: Final = 8
 GROUP: Final = "many"
@@ -22,7 +18,6 @@ TOPIC: Final = "a-topic"
 HELD_MS: Final = 1_000
 BEATS_S: Final = 20.0
 WARM_S: Final = 5.0
-SETTLED_S_MAX: Final = 180.0
 MEMBERS_MAX: Final = 5_000
 
 FIGURES: Final = {
@@ -37,59 +32,6 @@ FIGURES: Final = {
 }
 
 
-class Joining(WorkerProcesses):
-    """Processes of `bench.groups.group_members`; the last of them has one member, which joins later."""
-
-    def __init__(self, cluster: LocalCluster, members: int) -> None:
-        starts = [*(members * number // WORKERS for number in range(WORKERS + 1)), members + 1]
-        super().__init__(
-            "strandline_lab.bench.groups.group_members",
-            [
-                (cluster.bootstrap, GROUP, str(first), str(end - first))
-                for first, end in itertools.pairwise(starts)
-            ],
-        )
-        self._clock = SystemClock()
-        self._members = members
-        self._in_generation: defaultdict[int, list[float]] = defaultdict(list)
-        """For each generation, when each of its members had its assignment."""
-        self._news = asyncio.Event()
-
-    async def listen(self, worker: int) -> None:
-        """Reads the lines of a worker until it ends."""
-        async for line in self.lines(worker):
-            if "generation" in line:
-                self._in_generation[line["generation"]].append(line["at"])
-                self._news.set()
-
-    async def first(self) -> float:
-        """All but one join. Returns the seconds until they are in one generation. Raises TimeoutError."""
-        return await self._settled(self._members, range(WORKERS))
-
-    async def one_more(self) -> float:
-        """The last one joins. Returns the seconds until all are in one generation. Raises TimeoutError."""
-        return await self._settled(self._members + 1, [WORKERS])
-
-    async def _settled(self, members: int, workers: Sequence[int]) -> float:
-        began = self._clock.monotonic()
-        self.send("join 0", *workers)
-        async with asyncio.timeout(SETTLED_S_MAX):
-            while True:
-                for answered in self._in_generation.values():
-                    if len(answered) == members and max(answered) > began:
-                        return max(answered) - began
-                self._news.clear()
-                await self._news.wait()
-
-
-@asynccontextmanager
-async def _joining(cluster: LocalCluster, members: int) -> AsyncIterator[Joining]:
-    async with asyncio.TaskGroup() as tasks, Joining(cluster, members) as workers:
-        for worker in range(len(workers)):
-            tasks.create_task(workers.listen(worker))
-        yield workers
-
-
 async def measure(size: int) -> Mapping[str, float]:
     """The figures of one cluster with one group of `size` members."""
     async with running(group_members_max=MEMBERS_MAX) as cluster:
@@ -98,9 +40,10 @@ async def measure(size: int) -> Mapping[str, float]:
             await admin.alter_group_offsets(GROUP, {TopicPartition(TOPIC, 0): 0})  # creates the group
             coordinator = cluster.pid((await admin.describe_group(GROUP)).coordinator.id)
         await Processes(cluster).quiet()
-        async with _joining(cluster, size) as workers:
+        shares = [*shared(size, WORKERS), 1]  # the last one joins later
+        async with raw_members(cluster, GROUP, shares) as workers:
             empty_mib, before = resident_mib(coordinator), cpu_s(coordinator)
-            join_s = await workers.first()
+            join_s = await workers.join(size, *range(WORKERS))
             join_cpu_s = cpu_s(coordinator) - before
             workers.send(f"beat {HELD_MS}")
             await asyncio.sleep(WARM_S)
@@ -108,7 +51,7 @@ async def measure(size: int) -> Mapping[str, float]:
             await asyncio.sleep(BEATS_S)
             beats_cpu_s = cpu_s(coordinator) - before
             before = cpu_s(coordinator)
-            again_s = await workers.one_more()
+            again_s = await workers.join(size + 1, WORKERS)
             again_cpu_s = cpu_s(coordinator) - before
         return {
             "join_s": join_s,
