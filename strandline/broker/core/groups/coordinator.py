@@ -13,12 +13,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic, NamedTuple, assert_never
 
+from strandline.broker.core.groups import member_requests, rebalance
 from strandline.broker.core.groups.effects import Effect, Instant, Token
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import GroupLimits, check_group, check_join, cut
-from strandline.broker.core.groups.member_requests import MemberRequests
 from strandline.broker.core.groups.offset_keeper import OffsetKeeper
-from strandline.broker.core.groups.rebalance import Rebalance
 from strandline.broker.core.groups.records import (
     GroupKey,
     OffsetKey,
@@ -84,13 +83,11 @@ class GroupOffsets(NamedTuple):
 class Coordinator(Generic[Token]):
     """`Token` is the driver's handle of one waiting call; each is answered exactly once."""
 
-    __slots__ = ("_groups", "_isolation", "_keeper", "_member_requests", "_rebalance", "_refusal", "_turn")
+    __slots__ = ("_groups", "_isolation", "_keeper", "_refusal", "_turn")
 
     def __init__(self, limits: GroupLimits) -> None:
         self._turn: Turn[Token] = Turn(limits)
         self._groups: dict[str, Group[Token]] = {}
-        self._rebalance = Rebalance(self._turn)
-        self._member_requests = MemberRequests(self._turn, self._rebalance)
         self._isolation = Isolation(self._turn, self._groups)
         self._keeper = OffsetKeeper(self._turn, self._groups, self._isolation)
         self._refusal: StrandlineError | None = CoordinatorLoading("the groups are being read from the log")
@@ -170,12 +167,12 @@ class Coordinator(Generic[Token]):
 
     def _resume(self, group: Group[Token]) -> None:
         for member in group.members.values():
-            self._rebalance.restart_session(group, member)
+            rebalance.restart_session(self._turn, group, member)
         if group.recovered:
             group.unsynced.update(group.members)
-            self._rebalance.await_syncs(group)
+            rebalance.await_syncs(self._turn, group)
         if group.members and not group.leader:
-            self._rebalance.begin(group, "its leader is not among the members that were loaded", "")
+            rebalance.begin(self._turn, group, "its leader is not among the members that were loaded", "")
 
     def unload(self, error: StrandlineError) -> list[Effect[Token]]:
         """Another broker leads the partition: all waiting and later calls are answered with `error`.
@@ -232,15 +229,15 @@ class Coordinator(Generic[Token]):
         return turn.end()
 
     def _handle(self, token: Token, request: Request) -> None:
-        turn, members, keeper = self._turn, self._member_requests, self._keeper
+        turn, keeper = self._turn, self._keeper
         try:
             match request:
                 case Join():
                     self._join(token, request)
                 case SyncGroup():
-                    members.sync(self._find(request.group), token, request)
+                    member_requests.sync(turn, self._find(request.group), token, request)
                 case Heartbeat():
-                    members.heartbeat(self._find(request.group), token, request)
+                    member_requests.heartbeat(turn, self._find(request.group), token, request)
                 case LeaveGroup():
                     self._leave(token, request)
                 case Report():
@@ -282,7 +279,7 @@ class Coordinator(Generic[Token]):
             self._make_room_for_id(host)
         group = self._find_or_make(request.group, may_make=not request.member)
         try:
-            self._member_requests.join(group, token, request, join.new_member_id, host)
+            member_requests.join(self._turn, group, token, request, join.new_member_id, host)
         finally:
             self._forget_if_new(group)
 
@@ -304,7 +301,7 @@ class Coordinator(Generic[Token]):
             raise InvalidRequest(
                 f"{len(request.members)} members leave at once, more than {most}", limit=most
             )
-        self._member_requests.leave(group, token, request.members)
+        member_requests.leave(self._turn, group, token, request.members)
         self._forget_if_new(group)
 
     def _commit(self, token: Token, commit: Commit) -> None:
@@ -364,16 +361,16 @@ class Coordinator(Generic[Token]):
         group = self._groups[timer.group]
         match timer.kind:
             case TimerKind.SESSION:
-                self._member_requests.session_due(group, group.members[timer.member])
+                member_requests.session_due(self._turn, group, group.members[timer.member])
             case TimerKind.HEARTBEAT:
-                self._member_requests.heartbeat_due(group, group.members[timer.member])
+                member_requests.heartbeat_due(self._turn, group, group.members[timer.member])
             case TimerKind.PENDING:
-                self._member_requests.pending_due(group, timer.member)
+                member_requests.pending_due(self._turn, group, timer.member)
                 self._forget_if_new(group)
             case TimerKind.BARRIER:
-                self._rebalance.barrier_due(group)
+                rebalance.barrier_due(self._turn, group)
             case TimerKind.SYNC:
-                self._rebalance.sync_due(group)
+                rebalance.sync_due(self._turn, group)
 
     # --- groups ------------------------------------------------------------------------------
 
