@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from strandline.errors import StrandlineError
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
@@ -17,6 +17,14 @@ from strandline.vocabulary.log_position import LogPosition, same_topic
 
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
+
+Answered = TypeVar("Answered")
+
+
+class Asks(Generic[Answered]):
+    """A request that a coordinator answers by an `Answered`, or refuses."""
+
+    __slots__ = ()
 
 
 # --- membership ---------------------------------------------------------------------------------
@@ -81,8 +89,11 @@ class MemberIdGiven:
     member: str
 
 
+JoinAnswer = Joined | MemberIdGiven
+
+
 @dataclass(frozen=True, slots=True)
-class SyncGroup:
+class SyncGroup(Asks[bytes]):
     """`assignments` by member; only the leader sends them."""
 
     group: str
@@ -95,7 +106,7 @@ class SyncGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(Asks[None]):
     """The answer is held until a rebalance begins, at most `max_wait_ms`."""
 
     group: str
@@ -115,7 +126,7 @@ class LeavingMember:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveGroup:
+class LeaveGroup(Asks["tuple[LeftMember, ...]"]):
     group: str
     members: tuple[LeavingMember, ...]
 
@@ -163,7 +174,7 @@ class OffsetCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetFetch:
+class OffsetFetch(Asks["FetchedOffsets"]):
     """`partitions`: None for every partition with an offset."""
 
     group: str
@@ -272,7 +283,7 @@ class TaskChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportTasks:
+class ReportTasks(Asks[None]):
     """A member's task changes, in order; `generation` is the one in which they happened."""
 
     group: str

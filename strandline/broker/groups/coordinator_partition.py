@@ -9,13 +9,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from strandline.broker.core.groups.coordinator import Coordinator, GroupOffsets
-from strandline.broker.core.groups.effects import Answer, Append, Effect, Failed, GroupEvent, Instant, Publish
-from strandline.broker.core.groups.requests import Request
+from strandline.broker.core.groups.effects import (
+    Answer,
+    Append,
+    Call,
+    Effect,
+    Failed,
+    GroupEvent,
+    Instant,
+    Publish,
+)
 from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.appender import Appender
@@ -37,6 +45,7 @@ from strandline.ids import OFFSETS_TOPIC
 from strandline.ports import Clock
 from strandline.records import BatchHeader, Record, decode_batch, iterate
 from strandline.security.principal import Principal
+from strandline.vocabulary.groups import Answered, Asks
 
 logger = structlog.get_logger(__name__)
 
@@ -49,8 +58,18 @@ LOADING_NOTICE_AGAIN_S: Final = 60.0
 UNREADABLE_LOGGED_MAX: Final = 20
 """Log lines about unreadable records in one load; the line at its end has their number."""
 
-Waiting = asyncio.Future[Any]
-"""One call that waits for its answer: a value, or a StrandlineError as a value."""
+
+class Waiting(Call[Answered]):
+    """One call that waits for its answer. One whose caller went away is cancelled: its answer is dropped."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[Answered | StrandlineError] = asyncio.get_running_loop().create_future()
+
+    def deliver(self, answer: Answered | StrandlineError) -> None:
+        if not self.answer.done():
+            self.answer.set_result(answer)
 
 
 @dataclass(slots=True)
@@ -65,7 +84,7 @@ class CoordinatorPartition:
     def __init__(
         self,
         leadership: Leadership,
-        core: Coordinator[Waiting],
+        core: Coordinator,
         *,
         settings: BrokerSettings,
         clock: Clock,
@@ -101,7 +120,7 @@ class CoordinatorPartition:
 
     # --- requests ----------------------------------------------------------------------------
 
-    async def ask(self, request: Request, by: Principal | None = None) -> Any:
+    async def ask(self, request: Asks[Answered], by: Principal | None = None) -> Answered:
         """The core's answer, however long it is held. Raises the core's refusal. `by`: as for the core.
 
         This broker may have been replaced without knowing. The log would fence its writes, but a heartbeat
@@ -117,9 +136,9 @@ class CoordinatorPartition:
         if not await ask():
             raise self._not_coordinator()
         self.check()
-        waiting: Waiting = asyncio.get_running_loop().create_future()
+        waiting = Waiting[Answered]()
         self._carry_out(self._core.handle(waiting, request, self._now(), by))
-        answer = await waiting
+        answer = await waiting.answer
         if isinstance(answer, StrandlineError):
             raise answer
         return answer
@@ -171,12 +190,11 @@ class CoordinatorPartition:
 
     # --- effects -----------------------------------------------------------------------------
 
-    def _carry_out(self, effects: Iterable[Effect[Waiting]]) -> None:
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Answer(waiting, value):
-                    if not waiting.done():
-                        waiting.set_result(value)
+                case Answer():
+                    effect.deliver()
                 case Append():
                     self._appender.add(effect)
                 case Publish(event):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from strandline.broker.core.groups.limits import check_group
@@ -23,8 +23,8 @@ from strandline.broker.core.groups.requests import (
     ListGroups,
     NoteTopics,
     Report,
-    Request,
     UnknownTopics,
+    as_request,
 )
 from strandline.broker.core.groups.state.present_topics import PresentTopics
 from strandline.broker.groups.coordinator_partition import CoordinatorPartition
@@ -65,15 +65,16 @@ from strandline.security.rights import (
 from strandline.serving.unfinished import unfinished_noted
 from strandline.tasks import Slices
 from strandline.vocabulary.groups import (
+    Answered,
+    Asks,
     DescribedGroup,
     FetchedOffsets,
     Heartbeat,
-    Joined,
+    JoinAnswer,
     JoinGroup,
     LeaveGroup,
     LeftMember,
     ListedGroup,
-    MemberIdGiven,
     OffsetCommit,
     OffsetFetch,
     OffsetResults,
@@ -170,13 +171,14 @@ class GroupHandlers:
         replica = self._manager.get(PartitionKey(topic_id, PartitionId(partition_of(group, partitions))))
         return None if replica is None else self._manager.live.get(replica.leader)
 
-    async def _ask(self, request: Request, by: Principal | None = None) -> Any:
+    async def _ask(self, asked: Asks[Answered], by: Principal | None = None) -> Answered:
         """`by`: the caller, to whom the members in the request have to belong."""
-        check_group(request.group)
-        partition = self._led_here(request.group)
+        group = as_request(asked).group
+        check_group(group)
+        partition = self._led_here(group)
         if partition is None:
-            partition = await self._find_here(request.group)
-        return await partition.ask(request, by)
+            partition = await self._find_here(group)
+        return await partition.ask(asked, by)
 
     def _as_member(self, caller: Caller, group: str) -> Principal | None:
         """The caller as the owner of members. Raises GroupAuthorizationFailed."""
@@ -217,28 +219,24 @@ class GroupHandlers:
 
     # --- membership --------------------------------------------------------------------------
 
-    async def join(self, request: JoinGroup, caller: Caller) -> Joined | MemberIdGiven:
+    async def join(self, request: JoinGroup, caller: Caller) -> JoinAnswer:
         """Held until the group's next generation begins."""
         name = request.instance or request.client_id or "member"
         unique = UUID(hex=self._manager.host.new_id())
         new_member = f"{name[: GROUP_ID_LENGTH_MAX - _UUID_LENGTH - 1]}-{unique}"
-        answer: Joined | MemberIdGiven = await self._ask(
-            Join(request, new_member, caller.host), self._as_member(caller, request.group)
-        )
-        return answer
+        return await self._ask(Join(request, new_member, caller.host), self._as_member(caller, request.group))
 
     async def sync(self, request: SyncGroup, caller: Caller) -> bytes:
         """Held until the leader's assignment is written."""
         by = self._as_member(caller, request.group)
         if request.assignments:
             await self._note_topics(request.group)
-        answer: bytes = await self._ask(request, by)
-        return answer
+        return await self._ask(request, by)
 
     async def _note_topics(self, group: str) -> None:
         """Before the members get an assignment, note the topics that they ask for from now on. What ZooKeeper
         does not show now is noted with a later assignment."""
-        unknown: frozenset[str] | None = await self._ask(UnknownTopics(group))
+        unknown = await self._ask(UnknownTopics(group))
         if unknown is None:
             return
         # No partition has that number, so each topic is read again; the last one is for the latest epoch.
@@ -256,10 +254,8 @@ class GroupHandlers:
     async def leave(self, request: LeaveGroup, caller: Caller) -> Sequence[LeftMember]:
         """Members leave by their own caller, or by one that may delete the whole group."""
         if self._access.allowed(caller, DELETE_GROUP, request.group):
-            answer: Sequence[LeftMember] = await self._ask(request)
-        else:
-            answer = await self._ask(request, self._as_member(caller, request.group))
-        return answer
+            return await self._ask(request)
+        return await self._ask(request, self._as_member(caller, request.group))
 
     # --- offsets -----------------------------------------------------------------------------
 
@@ -274,7 +270,7 @@ class GroupHandlers:
                 return refused
             request = replace(request, offsets=offsets)
         commit = Commit(request, *await self._present(request.offsets))
-        answer: OffsetResults = await self._ask(commit, by)
+        answer = await self._ask(commit, by)
         return {**answer, **refused}
 
     async def fetch_offsets(self, request: OffsetFetch, caller: Caller) -> FetchedOffsets:
@@ -353,7 +349,8 @@ class GroupHandlers:
             partition.check()
         groups: list[ListedGroup] = []
         for partition in partitions:
-            groups += await partition.ask(ListGroups())
+            listed = await partition.ask(ListGroups())
+            groups += listed
         if self._access.allowed(caller, DESCRIBE_CLUSTER):
             return groups
         visible, slices = list[ListedGroup](), Slices(self._manager.clock)
@@ -366,8 +363,7 @@ class GroupHandlers:
 
     async def describe(self, group: str, caller: Caller) -> DescribedGroup:
         self._access.check(caller, DESCRIBE_GROUP, group)
-        answer: DescribedGroup = await self._ask(DescribeGroup(group))
-        return answer
+        return await self._ask(DescribeGroup(group))
 
     async def delete(self, group: str, caller: Caller) -> None:
         self._access.check(caller, DELETE_GROUP, group)
@@ -390,7 +386,7 @@ class GroupHandlers:
         names = [str(name) for name in allowed]
         noted = partial(self._access.changed, caller, DELETE_GROUP, group, offsets_of=names)
         with unfinished_noted(noted):
-            answer: OffsetResults = await self._ask(DeleteOffsets(group, allowed, missing))
+            answer = await self._ask(DeleteOffsets(group, allowed, missing))
         deleted = [str(name) for name, error in answer.items() if error is None]
         if deleted:
             self._access.changed(caller, DELETE_GROUP, group, offsets_of=deleted)

@@ -39,13 +39,13 @@ class Live:
         """From outside the group. Raises what it is refused with."""
         request = OffsetCommit(group, "", -1, {name: CommittedOffset(offset)})
         results = await self.partition.ask(Commit(request))
-        if results[name] is not None:
-            raise results[name]
+        if (error := results[name]) is not None:
+            raise error
 
     async def committed(self, group: str, name: TopicPartition = ORDERS) -> int | None:
         request = OffsetFetch(group, (name,))
-        found = await self.partition.ask(request)
-        return None if found[name] is None else int(found[name].offset)
+        found = (await self.partition.ask(request))[name]
+        return None if found is None else found.offset
 
 
 async def refusal(awaited: Any) -> StrandlineError | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Generic
+from typing import Final
 
-from strandline.broker.core.groups.effects import Token
 from strandline.broker.core.groups.turn import Turn
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.errors import StrandlineError
@@ -23,7 +22,7 @@ RECORD_BYTES: Final = 64
 
 
 @dataclass(slots=True)
-class BatchedWrite(Generic[Token]):
+class BatchedWrite:
     """The batches of one call. All are handed over in one turn: what a fence admitted must not be written
     later.
 
@@ -38,7 +37,7 @@ class BatchedWrite(Generic[Token]):
     errors: list[StrandlineError] = field(default_factory=list)
 
     def append(
-        self, turn: Turn[Token], records: Records, headers: Mapping[TopicPartition, Headers] | None = None
+        self, turn: Turn, records: Records, headers: Mapping[TopicPartition, Headers] | None = None
     ) -> None:
         batches = list(_split(records))
         self.left = len(batches)
@@ -47,7 +46,7 @@ class BatchedWrite(Generic[Token]):
 
     def _append_one(
         self,
-        turn: Turn[Token],
+        turn: Turn,
         records: Records,
         names: list[TopicPartition],
         headers: Mapping[TopicPartition, Headers],

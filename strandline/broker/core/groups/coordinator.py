@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Generic, NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from strandline.broker.core.groups import member_requests, rebalance
-from strandline.broker.core.groups.effects import Effect, Instant, Token
+from strandline.broker.core.groups.effects import Call, Effect, Instant
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import GroupLimits, check_group, check_join, cut
 from strandline.broker.core.groups.offset_keeper import OffsetKeeper
@@ -39,6 +39,8 @@ from strandline.broker.core.groups.requests import (
     Report,
     Request,
     UnknownTopics,
+    as_request,
+    call_of,
 )
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.offsets import Offsets, SeenTopics
@@ -63,10 +65,15 @@ from strandline.records import Headers
 from strandline.room import first_of_most
 from strandline.security.principal import Principal
 from strandline.vocabulary.groups import (
+    Answered,
+    Asks,
     Heartbeat,
+    JoinAnswer,
     LeaveGroup,
+    LeftMember,
     ListedGroup,
     OffsetFetch,
+    OffsetResults,
     ReportTasks,
     SyncGroup,
 )
@@ -80,14 +87,14 @@ class GroupOffsets(NamedTuple):
     offsets: Offsets
 
 
-class Coordinator(Generic[Token]):
-    """`Token` is the driver's handle of one waiting call; each is answered exactly once."""
+class Coordinator:
+    """Each call is answered exactly once."""
 
     __slots__ = ("_groups", "_isolation", "_keeper", "_refusal", "_turn")
 
     def __init__(self, limits: GroupLimits) -> None:
-        self._turn: Turn[Token] = Turn(limits)
-        self._groups: dict[str, Group[Token]] = {}
+        self._turn: Turn = Turn(limits)
+        self._groups: dict[str, Group] = {}
         self._isolation = Isolation(self._turn, self._groups)
         self._keeper = OffsetKeeper(self._turn, self._groups, self._isolation)
         self._refusal: StrandlineError | None = CoordinatorLoading("the groups are being read from the log")
@@ -126,7 +133,7 @@ class Coordinator(Generic[Token]):
 
     def _load_group(self, name: str, value: bytes | None, wall_ms: int, headers: Headers) -> None:
         if value is None:
-            group: Group[Token] = Group(name, wall_ms, self._turn.state_bytes)
+            group: Group = Group(name, wall_ms, self._turn.state_bytes)
         else:
             group = Group.loaded(
                 name,
@@ -152,7 +159,7 @@ class Coordinator(Generic[Token]):
             group = self._groups[key.group] = Group(key.group, wall_ms, self._turn.state_bytes)
         group.offsets.load(key.name, committed)
 
-    def loaded(self, now: Instant) -> list[Effect[Token]]:
+    def loaded(self, now: Instant) -> list[Effect]:
         """The log is read to its end: serve. Every member's session timeout starts anew.
 
         A generation without an assignment continues where it was: its members may join and sync again.
@@ -165,7 +172,7 @@ class Coordinator(Generic[Token]):
         turn.start(Timer(TimerKind.EXPIRY), turn.limits.offsets_expiry_check_ms)
         return turn.end()
 
-    def _resume(self, group: Group[Token]) -> None:
+    def _resume(self, group: Group) -> None:
         for member in group.members.values():
             rebalance.restart_session(self._turn, group, member)
         if group.recovered:
@@ -174,7 +181,7 @@ class Coordinator(Generic[Token]):
         if group.members and not group.leader:
             rebalance.begin(self._turn, group, "its leader is not among the members that were loaded", "")
 
-    def unload(self, error: StrandlineError) -> list[Effect[Token]]:
+    def unload(self, error: StrandlineError) -> list[Effect]:
         """Another broker leads the partition: all waiting and later calls are answered with `error`.
         Writes in flight may be in the log or not; their results are ignored."""
         turn = self._turn
@@ -182,9 +189,8 @@ class Coordinator(Generic[Token]):
         self._refusal = error
         for group in self._groups.values():
             for member in group.members.values():
-                for token in (member.joining, member.syncing, member.heartbeat):
-                    if token is not None:
-                        turn.answer(token, error)
+                for call in member.calls():
+                    turn.answer(call, error)
             if group.state is not GroupState.DEAD:
                 group.become(GroupState.DEAD)
         for write_id in turn.writes_in_flight:
@@ -197,8 +203,8 @@ class Coordinator(Generic[Token]):
     # --- requests ----------------------------------------------------------------------------
 
     def handle(
-        self, token: Token, request: Request, now: Instant, by: Principal | None = None
-    ) -> list[Effect[Token]]:
+        self, call: Call[Answered], request: Asks[Answered], now: Instant, by: Principal | None = None
+    ) -> list[Effect]:
         """Handle one request. It is answered once, by these effects or by those of a later call. `by` is the
         caller if callers are distinguished: then it speaks only for members that it made (`owners`).
 
@@ -222,56 +228,59 @@ class Coordinator(Generic[Token]):
         turn = self._turn
         turn.begin(now, by)
         if self._refusal is not None:
-            turn.answer(token, self._refusal)
+            turn.answer(call, self._refusal)
             return turn.end()
-        turn.open(token, request.group)
-        self._isolation.run(request.group, partial(self._handle, token, request))
+        known = as_request(request)
+        turn.open(call, known.group)
+        self._isolation.run(known.group, partial(self._handle, call, known))
         return turn.end()
 
-    def _handle(self, token: Token, request: Request) -> None:
+    def _handle(self, call: Call[Any], request: Request) -> None:
         turn, keeper = self._turn, self._keeper
         try:
             match request:
                 case Join():
-                    self._join(token, request)
+                    self._join(call_of(request, call), request)
                 case SyncGroup():
-                    member_requests.sync(turn, self._find(request.group), token, request)
+                    member_requests.sync(turn, self._find(request.group), call_of(request, call), request)
                 case Heartbeat():
-                    member_requests.heartbeat(turn, self._find(request.group), token, request)
+                    member_requests.heartbeat(
+                        turn, self._find(request.group), call_of(request, call), request
+                    )
                 case LeaveGroup():
-                    self._leave(token, request)
+                    self._leave(call_of(request, call), request)
                 case Report():
                     group = self._find(request.group)
-                    report_ownership(turn, group, token, request.request, request.missing)
+                    report_ownership(turn, group, call_of(request, call), request.request, request.missing)
                 case ReportTasks():
-                    report_tasks(turn, self._find(request.group), token, request)
+                    report_tasks(turn, self._find(request.group), call_of(request, call), request)
                 case Commit():
-                    self._commit(token, request)
+                    self._commit(call_of(request, call), request)
                 case OffsetFetch():
                     check_group(request.group)
                     known = self._find(request.group) if request.group in self._groups else None
-                    turn.answer(token, keeper.fetch(request, known))
+                    turn.answer(call_of(request, call), keeper.fetch(request, known))
                 case UnknownTopics(name):
-                    turn.answer(token, unknown_topics(self._find(name)))
+                    turn.answer(call_of(request, call), unknown_topics(self._find(name)))
                 case NoteTopics(name, present):
                     note_topics(self._find(name), present)
-                    turn.answer(token, None)
+                    turn.answer(call_of(request, call), None)
                 case DescribeGroup(name):
-                    turn.answer(token, self._known(name).described())
+                    turn.answer(call_of(request, call), self._known(name).described())
                 case DeleteGroup(name):
-                    keeper.delete(self._known(name), token)
+                    keeper.delete(self._known(name), call_of(request, call))
                 case DeleteOffsets():
-                    keeper.delete_offsets(self._known(request.group), token, request)
+                    keeper.delete_offsets(self._known(request.group), call_of(request, call), request)
                 case ListGroups():
                     groups = sorted(self._groups.values(), key=lambda group: group.name)
                     listed = (ListedGroup(g.name, g.protocol_type, g.state.value) for g in groups)
-                    turn.answer(token, tuple(listed))
+                    turn.answer(call_of(request, call), tuple(listed))
                 case _:
                     assert_never(request)
         except StrandlineError as error:
-            turn.answer(token, error)
+            turn.answer(call, error)
 
-    def _join(self, token: Token, join: Join) -> None:
+    def _join(self, call: Call[JoinAnswer], join: Join) -> None:
         request = join.request
         check_join(request, self._turn.limits)
         host = cut(join.host)
@@ -279,7 +288,7 @@ class Coordinator(Generic[Token]):
             self._make_room_for_id(host)
         group = self._find_or_make(request.group, may_make=not request.member)
         try:
-            member_requests.join(self._turn, group, token, request, join.new_member_id, host)
+            member_requests.join(self._turn, group, call, request, join.new_member_id, host)
         finally:
             self._forget_if_new(group)
 
@@ -294,17 +303,17 @@ class Coordinator(Generic[Token]):
             self._turn.timers.cancel(timer)
             self._isolation.run(timer.group, partial(self._due, timer))
 
-    def _leave(self, token: Token, request: LeaveGroup) -> None:
+    def _leave(self, call: Call[tuple[LeftMember, ...]], request: LeaveGroup) -> None:
         group = self._find(request.group)
         most = self._turn.limits.group_members_max
         if len(request.members) > most:
             raise InvalidRequest(
                 f"{len(request.members)} members leave at once, more than {most}", limit=most
             )
-        member_requests.leave(self._turn, group, token, request.members)
+        member_requests.leave(self._turn, group, call, request.members)
         self._forget_if_new(group)
 
-    def _commit(self, token: Token, commit: Commit) -> None:
+    def _commit(self, call: Call[OffsetResults], commit: Commit) -> None:
         request = commit.request
         check_group(request.group)
         self._keeper.check_size("commit", request.offsets)
@@ -315,7 +324,7 @@ class Coordinator(Generic[Token]):
         group = self._find_or_make(request.group, may_make=True)
         try:
             self._keeper.fence(group, request)
-            self._keeper.commit(group, token, commit)
+            self._keeper.commit(group, call, commit)
         finally:
             self._forget_if_new(group)
 
@@ -326,14 +335,14 @@ class Coordinator(Generic[Token]):
         """The last write that was requested, for `SeenTopics`."""
         return self._turn.last_write
 
-    def follow_topics(self, topics: SeenTopics, now: Instant) -> list[Effect[Token]]:
+    def follow_topics(self, topics: SeenTopics, now: Instant) -> list[Effect]:
         """Remove the offsets of topics that are gone or were made anew. No call waits for it."""
         self._turn.begin(now)
         if self._refusal is None:
             self._keeper.follow_topics(topics)
         return self._turn.end()
 
-    def appended(self, write_id: int, error: StrandlineError | None, now: Instant) -> list[Effect[Token]]:
+    def appended(self, write_id: int, error: StrandlineError | None, now: Instant) -> list[Effect]:
         """The result of an Append: None if it is committed. Results come exactly once, in any order; after
         `unload` they no longer matter."""
         turn = self._turn
@@ -341,7 +350,7 @@ class Coordinator(Generic[Token]):
         self._isolation.run(turn.group_of(write_id), partial(turn.settle, write_id, error))
         return turn.end()
 
-    def tick(self, now: Instant) -> list[Effect[Token]]:
+    def tick(self, now: Instant) -> list[Effect]:
         """Run the timers that are due."""
         turn = self._turn
         turn.begin(now)
@@ -374,7 +383,7 @@ class Coordinator(Generic[Token]):
 
     # --- groups ------------------------------------------------------------------------------
 
-    def _find(self, name: str) -> Group[Token]:
+    def _find(self, name: str) -> Group:
         """The group of a member. Raises InvalidGroupId, UnknownMemberId; CoordinatorNotAvailable for a Dead
         one (`Isolation`)."""
         group = self._groups.get(name)
@@ -385,7 +394,7 @@ class Coordinator(Generic[Token]):
             raise CoordinatorNotAvailable(group.reason)
         return group
 
-    def _known(self, name: str) -> Group[Token]:
+    def _known(self, name: str) -> Group:
         """The group, also a Dead one, for administration. Raises InvalidGroupId, GroupIdNotFound."""
         group = self._groups.get(name)
         if group is None:
@@ -393,7 +402,7 @@ class Coordinator(Generic[Token]):
             raise GroupIdNotFound(f"group {name} is not known")
         return group
 
-    def _find_or_make(self, name: str, *, may_make: bool) -> Group[Token]:
+    def _find_or_make(self, name: str, *, may_make: bool) -> Group:
         group = self._groups.get(name)
         if group is not None or not may_make:
             return self._find(name)
@@ -406,7 +415,7 @@ class Coordinator(Generic[Token]):
         group = self._groups[name] = Group(name, self._turn.now.wall_ms, self._turn.state_bytes)
         return group
 
-    def _forget_if_new(self, group: Group[Token]) -> None:
+    def _forget_if_new(self, group: Group) -> None:
         """Forget a group that never had a generation or an offset and that no member is about to join."""
         if group.generation == 0:
             self._keeper.forget_if_idle(group)

@@ -6,27 +6,28 @@ among the effects of the call that requested the write, but among those of `appe
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import repeat
-from typing import Generic, TypeVar
+from typing import Any, Generic
 
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import Headers
-from strandline.vocabulary.groups import (
-    DescribedGroup,
-    FetchedOffsets,
-    Joined,
-    LeftMember,
-    ListedGroup,
-    MemberIdGiven,
-    OffsetResults,
-)
+from strandline.vocabulary.groups import Answered
 
-Token = TypeVar("Token")
-"""The driver's handle of one waiting call; anything but None."""
+
+class Call(ABC, Generic[Answered]):
+    """One call that waits for its answer: an `Answered`, or the error that refuses it. The driver has a class
+    of its own; a coordinator only passes the call back, in an `Answer`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def deliver(self, answer: Answered | StrandlineError) -> None:
+        """Ends the wait. Called once, by the driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +42,16 @@ class Instant:
 
 # --- effects ------------------------------------------------------------------------------------
 
-AnswerValue = (
-    Joined  # join
-    | MemberIdGiven  # join
-    | bytes  # sync: the assignment
-    | tuple[LeftMember, ...]  # leave: in the order of the request
-    | OffsetResults  # commit, delete_offsets
-    | FetchedOffsets  # fetch_offsets
-    | frozenset[str]  # unknown topics
-    | DescribedGroup  # describe
-    | tuple[ListedGroup, ...]  # list_groups
-    | None  # heartbeat, both reports, topics noted and delete: done
-)
-
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[Token]):
-    """Answers a waiting call. Each token is answered exactly once."""
+class Answer(Generic[Answered]):
+    """Answers a waiting call. Each call is answered exactly once."""
 
-    token: Token
-    value: AnswerValue | StrandlineError
+    call: Call[Answered]
+    value: Answered | StrandlineError
+
+    def deliver(self) -> None:
+        self.call.deliver(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,4 +138,4 @@ class Failed:
     error: Exception
 
 
-Effect = Answer[Token] | Append | Publish | Failed
+Effect = Answer[Any] | Append | Publish | Failed

@@ -10,21 +10,20 @@ partition are not affected: groups share no state but the timers and writes of `
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic
 
-from strandline.broker.core.groups.effects import EventKind, Token
+from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.turn import Turn
 from strandline.errors import CoordinatorNotAvailable
 
 
-class Isolation(Generic[Token]):
+class Isolation:
     """Runs the turns of groups. `groups` is the coordinator's own dict."""
 
     __slots__ = ("_groups", "_turn")
 
-    def __init__(self, turn: Turn[Token], groups: dict[str, Group[Token]]) -> None:
+    def __init__(self, turn: Turn, groups: dict[str, Group]) -> None:
         self._turn = turn
         self._groups = groups
 

@@ -1,6 +1,6 @@
 """Handles the requests of members: join, sync, heartbeat and leave.
 
-A request is refused by raising, before anything has changed; else its token waits with its member, or is
+A request is refused by raising, before anything has changed; else its call waits with its member, or is
 answered.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from strandline.broker.core.groups import rebalance
-from strandline.broker.core.groups.effects import EventKind, Token
+from strandline.broker.core.groups.effects import Call, EventKind
 from strandline.broker.core.groups.limits import cut
 from strandline.broker.core.groups.rebalance import COMPLETING, PREPARING
 from strandline.broker.core.groups.state.group import Group
@@ -29,6 +29,7 @@ from strandline.errors import (
 from strandline.room import first_of_most
 from strandline.vocabulary.groups import (
     Heartbeat,
+    JoinAnswer,
     JoinGroup,
     LeavingMember,
     LeftMember,
@@ -45,26 +46,26 @@ an answer could come after the session's end."""
 
 
 def join(
-    turn: Turn[Token], group: Group[Token], token: Token, request: JoinGroup, new_member_id: str, host: str
+    turn: Turn, group: Group, call: Call[JoinAnswer], request: JoinGroup, new_member_id: str, host: str
 ) -> None:
     """Admit a new member, or one that takes part in the next generation."""
     if request.member:
-        _join_again(turn, group, token, request, host)
+        _join_again(turn, group, call, request, host)
     elif request.instance is not None and request.instance in group.statics:
         old = group.find(group.statics[request.instance], request.instance, turn.by)
         _check_agrees(turn, group, request, old.member)
-        _replace(turn, group, token, old, request, new_member_id, host)
+        _replace(turn, group, call, old, request, new_member_id, host)
     elif request.instance is not None:
         _check_newcomer(turn, group, request, new_member_id, host)
-        _add(turn, group, token, request, new_member_id, host)
+        _add(turn, group, call, request, new_member_id, host)
     else:
         _check_newcomer(turn, group, request, new_member_id, host)
         group.add_pending(new_member_id, PendingMember(turn.by, host))
         turn.start(Timer(TimerKind.PENDING, group.name, new_member_id), request.session_timeout_ms)
-        turn.answer(token, MemberIdGiven(new_member_id))
+        turn.answer(call, MemberIdGiven(new_member_id))
 
 
-def _join_again(turn: Turn[Token], group: Group[Token], token: Token, request: JoinGroup, host: str) -> None:
+def _join_again(turn: Turn, group: Group, call: Call[JoinAnswer], request: JoinGroup, host: str) -> None:
     if request.member in group.pending:
         if request.instance is not None:
             raise InvalidRequest(
@@ -74,17 +75,15 @@ def _join_again(turn: Turn[Token], group: Group[Token], token: Token, request: J
         _check_agrees(turn, group, request, request.member)
         group.check_room(_new(turn, request, request.member, host).stored_bytes)
         forget_pending(turn, group, request.member)
-        _add(turn, group, token, request, request.member, host)
+        _add(turn, group, call, request, request.member, host)
         return
     member = group.find(request.member, request.instance, turn.by)
     _check_agrees(turn, group, request, member.member)
     group.check_room(_new(turn, request, member.member, host).stored_bytes - member.stored_bytes)
-    _rejoin(turn, group, token, member, request)
+    _rejoin(turn, group, call, member, request)
 
 
-def _check_newcomer(
-    turn: Turn[Token], group: Group[Token], request: JoinGroup, new_member_id: str, host: str
-) -> None:
+def _check_newcomer(turn: Turn, group: Group, request: JoinGroup, new_member_id: str, host: str) -> None:
     _check_agrees(turn, group, request, "")
     most = turn.limits.group_members_max
     if len(group.members) >= most:
@@ -99,7 +98,7 @@ def _check_newcomer(
         forget_pending(turn, group, first_of_most(taken, asking.caller))
 
 
-def _check_agrees(turn: Turn[Token], group: Group[Token], request: JoinGroup, member: str) -> None:
+def _check_agrees(turn: Turn, group: Group, request: JoinGroup, member: str) -> None:
     if not group.agrees(request.protocol_type, request.protocols, member):
         wanted = ", ".join(protocol.name for protocol in request.protocols)
         raise InconsistentGroupProtocol(
@@ -109,7 +108,7 @@ def _check_agrees(turn: Turn[Token], group: Group[Token], request: JoinGroup, me
         )
 
 
-def _new(turn: Turn[Token], request: JoinGroup, member: str, host: str) -> Member[Token]:
+def _new(turn: Turn, request: JoinGroup, member: str, host: str) -> Member:
     return Member(
         member,
         request.instance,
@@ -124,13 +123,13 @@ def _new(turn: Turn[Token], request: JoinGroup, member: str, host: str) -> Membe
 
 
 def _add(
-    turn: Turn[Token], group: Group[Token], token: Token, request: JoinGroup, member_id: str, host: str
+    turn: Turn, group: Group, call: Call[JoinAnswer], request: JoinGroup, member_id: str, host: str
 ) -> None:
-    member: Member[Token] = _new(turn, request, member_id, host)
+    member: Member = _new(turn, request, member_id, host)
     if not group.members:
         group.protocol_type = request.protocol_type
     group.add(member)
-    group.wait_to_join(member, token)
+    group.wait_to_join(member, call)
     rebalance.restart_session(turn, group, member)
     if group.barrier is not None:
         group.barrier.newcomers = True
@@ -145,9 +144,7 @@ def _add(
     rebalance.begin(turn, group, reason, member_id)
 
 
-def _rejoin(
-    turn: Turn[Token], group: Group[Token], token: Token, member: Member[Token], request: JoinGroup
-) -> None:
+def _rejoin(turn: Turn, group: Group, call: Call[JoinAnswer], member: Member, request: JoinGroup) -> None:
     """A known member joins. Without news in the middle of a generation, it gets that generation's answer
     again, as the first may have got lost; a leader that joins a stable group starts a rebalance."""
     same = member.is_assigned_for(request.protocols, group.protocol)
@@ -157,17 +154,17 @@ def _rejoin(
     leads = member.member == group.leader
     if same and (group.state is COMPLETING or (group.state is GroupState.STABLE and not leads)):
         if group.starting:
-            _wait_to_join(turn, group, member, token)
+            _wait_to_join(turn, group, member, call)
         else:
-            turn.answer(token, group.joined(member))
+            turn.answer(call, group.joined(member))
         return
-    _wait_to_join(turn, group, member, token)
+    _wait_to_join(turn, group, member, call)
     what = f"leader {member.member} joined again" if same else f"member {member.member} joined with changes"
     rebalance.begin(turn, group, _because(what, request.reason), member.member)
 
 
-def _wait_to_join(turn: Turn[Token], group: Group[Token], member: Member[Token], token: Token) -> None:
-    before = group.wait_to_join(member, token)
+def _wait_to_join(turn: Turn, group: Group, member: Member, call: Call[JoinAnswer]) -> None:
+    before = group.wait_to_join(member, call)
     if before is not None:
         turn.answer(before, _superseded(member, "join"))
 
@@ -176,10 +173,10 @@ def _wait_to_join(turn: Turn[Token], group: Group[Token], member: Member[Token],
 
 
 def _replace(
-    turn: Turn[Token],
-    group: Group[Token],
-    token: Token,
-    old: Member[Token],
+    turn: Turn,
+    group: Group,
+    call: Call[JoinAnswer],
+    old: Member,
     request: JoinGroup,
     member_id: str,
     host: str,
@@ -192,7 +189,7 @@ def _replace(
     joins again if not. A leader that returns must not assign again (KIP-814, G13).
     """
     leads = group.leader == old.member
-    member: Member[Token] = _new(turn, request, member_id, host)
+    member: Member = _new(turn, request, member_id, host)
     member.take_over(old, group.protocol)
     group.check_room(member.stored_bytes - old.stored_bytes)
     reason = f"member {member_id} took the place of instance {old.instance}"
@@ -203,7 +200,7 @@ def _replace(
     group.add(member)
     if leads:
         group.leader = member_id
-    group.wait_to_join(member, token)
+    group.wait_to_join(member, call)
     rebalance.restart_session(turn, group, member)
     turn.publish(
         EventKind.MEMBER_JOINED,
@@ -223,27 +220,25 @@ def _replace(
     )
 
 
-def _replaced(
-    turn: Turn[Token], group: Group[Token], member: Member[Token], error: StrandlineError | None
-) -> None:
+def _replaced(turn: Turn, group: Group, member: Member, error: StrandlineError | None) -> None:
     """The new member of an instance is in the log. If a rebalance began meanwhile, it joined that."""
     if group.state is not GroupState.STABLE or group.members.get(member.member) is not member:
         return
-    token = group.take_joining(member)
-    if token is None:
+    call = group.take_joining(member)
+    if call is None:
         return
     rebalance.restart_session(turn, group, member)
     if error is not None:
-        turn.answer(token, unwritten(f"member {member.member} of group {group.name}", error))
+        turn.answer(call, unwritten(f"member {member.member} of group {group.name}", error))
     else:
         leads = group.leader == member.member
-        turn.answer(token, group.joined(member, skip_assignment=leads))
+        turn.answer(call, group.joined(member, skip_assignment=leads))
 
 
 # --- sync --------------------------------------------------------------------------------
 
 
-def sync(turn: Turn[Token], group: Group[Token], token: Token, request: SyncGroup) -> None:
+def sync(turn: Turn, group: Group, call: Call[bytes], request: SyncGroup) -> None:
     """The leader hands in the assignment; the others wait for theirs."""
     member = group.current(request.member, request.instance, request.generation, turn.by)
     for named, chosen in (
@@ -264,17 +259,17 @@ def sync(turn: Turn[Token], group: Group[Token], token: Token, request: SyncGrou
     rebalance.restart_session(turn, group, member)
     group.unsynced.discard(member.member)
     if group.state is GroupState.STABLE:
-        turn.answer(token, member.assignment)
+        turn.answer(call, member.assignment)
         return
     if member.syncing is not None:
         turn.answer(member.syncing, _superseded(member, "sync"))
-    member.syncing = token
+    member.syncing = call
 
 
 # --- heartbeat ---------------------------------------------------------------------------
 
 
-def heartbeat(turn: Turn[Token], group: Group[Token], token: Token, request: Heartbeat) -> None:
+def heartbeat(turn: Turn, group: Group, call: Call[None], request: Heartbeat) -> None:
     """Held until a rebalance begins or the member has waited long enough; its session restarts at the
     arrival and at the answer."""
     member = group.current(request.member, request.instance, request.generation, turn.by)
@@ -286,14 +281,14 @@ def heartbeat(turn: Turn[Token], group: Group[Token], token: Token, request: Hea
         member.heartbeat = None
     if request.max_wait_ms <= 0:
         turn.timers.cancel(Timer(TimerKind.HEARTBEAT, group.name, member.member))
-        turn.answer(token, None)
+        turn.answer(call, None)
         return
-    member.heartbeat = token
+    member.heartbeat = call
     held_ms = min(request.max_wait_ms, member.session_timeout_ms * HELD_SHARE_MAX)
     turn.start(Timer(TimerKind.HEARTBEAT, group.name, member.member), held_ms)
 
 
-def heartbeat_due(turn: Turn[Token], group: Group[Token], member: Member[Token]) -> None:
+def heartbeat_due(turn: Turn, group: Group, member: Member) -> None:
     assert member.heartbeat is not None, f"a timer for a heartbeat of {member.member}, which has none"
     turn.answer(member.heartbeat, None)
     member.heartbeat = None
@@ -303,7 +298,9 @@ def heartbeat_due(turn: Turn[Token], group: Group[Token], member: Member[Token])
 # --- leave -------------------------------------------------------------------------------
 
 
-def leave(turn: Turn[Token], group: Group[Token], token: Token, leaving: tuple[LeavingMember, ...]) -> None:
+def leave(
+    turn: Turn, group: Group, call: Call[tuple[LeftMember, ...]], leaving: tuple[LeavingMember, ...]
+) -> None:
     """All members that leave in one request cause one rebalance. The answer waits until the log says so,
     if it knows of members at all."""
     logged = group.logged
@@ -319,10 +316,10 @@ def leave(turn: Turn[Token], group: Group[Token], token: Token, leaving: tuple[L
         if gone is not None:
             reasons.append((_because(f"member {gone} left", one.reason), gone))
     if not (reasons and logged):
-        turn.answer(token, tuple(left))
+        turn.answer(call, tuple(left))
     if reasons:
         if logged:
-            group.leaves.append((token, tuple(left)))
+            group.leaves.append((call, tuple(left)))
         reason, caused_by = reasons[0]
         others = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
         rebalance.begin(turn, group, reason + others, caused_by)
@@ -331,7 +328,7 @@ def leave(turn: Turn[Token], group: Group[Token], token: Token, leaving: tuple[L
         rebalance.maybe_complete(turn, group)  # it may have waited for an id that was about to join
 
 
-def _leave(turn: Turn[Token], group: Group[Token], one: LeavingMember) -> str | None:
+def _leave(turn: Turn, group: Group, one: LeavingMember) -> str | None:
     """The member that left; None if it had not joined yet, or is static and stays: a process that ends
     does not end its instance, only a request that names the instance does (KIP-345)."""
     if one.instance is None and one.member in group.pending:
@@ -351,7 +348,7 @@ def _leave(turn: Turn[Token], group: Group[Token], one: LeavingMember) -> str | 
 # --- timers ------------------------------------------------------------------------------
 
 
-def session_due(turn: Turn[Token], group: Group[Token], member: Member[Token]) -> None:
+def session_due(turn: Turn, group: Group, member: Member) -> None:
     """Removes a silent member, unless it waits for an answer of this coordinator."""
     if member.joining is not None or member.syncing is not None:
         rebalance.restart_session(turn, group, member)
@@ -361,12 +358,12 @@ def session_due(turn: Turn[Token], group: Group[Token], member: Member[Token]) -
     rebalance.begin(turn, group, f"member {member.member} was {reason}", member.member)
 
 
-def pending_due(turn: Turn[Token], group: Group[Token], member_id: str) -> None:
+def pending_due(turn: Turn, group: Group, member_id: str) -> None:
     group.remove_pending(member_id)
     rebalance.maybe_complete(turn, group)
 
 
-def forget_pending(turn: Turn[Token], group: Group[Token], member_id: str) -> None:
+def forget_pending(turn: Turn, group: Group, member_id: str) -> None:
     group.remove_pending(member_id)
     turn.timers.cancel(Timer(TimerKind.PENDING, group.name, member_id))
 
@@ -376,5 +373,5 @@ def _because(what: str, reason: str) -> str:
     return f"{what}: {reason}" if reason else what
 
 
-def _superseded(member: Member[Token], what: str) -> StrandlineError:
+def _superseded(member: Member, what: str) -> StrandlineError:
     return RebalanceInProgress(f"a later {what} of member {member.member!r} took the place of this one")

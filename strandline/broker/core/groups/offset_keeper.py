@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import replace
 from functools import partial
-from typing import Final, Generic
+from typing import Final
 
 from strandline.broker.core.groups.batches import BatchedWrite
-from strandline.broker.core.groups.effects import Token
+from strandline.broker.core.groups.effects import Call
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import check_offset
 from strandline.broker.core.groups.records import (
@@ -41,6 +41,7 @@ from strandline.vocabulary.groups import (
     FetchedOffsets,
     OffsetCommit,
     OffsetFetch,
+    OffsetResults,
 )
 
 GROUPS_PER_TURN_MAX: Final = 500
@@ -58,14 +59,12 @@ def _ignore(errors: Errors) -> None:
     """No call waits for the removal."""
 
 
-class OffsetKeeper(Generic[Token]):
+class OffsetKeeper:
     """Keeps the offsets of all groups of a coordinator. `groups` is the coordinator's own dict."""
 
     __slots__ = ("_groups", "_isolation", "_turn", "_unchecked")
 
-    def __init__(
-        self, turn: Turn[Token], groups: dict[str, Group[Token]], isolation: Isolation[Token]
-    ) -> None:
+    def __init__(self, turn: Turn, groups: dict[str, Group], isolation: Isolation) -> None:
         self._turn = turn
         self._groups = groups
         self._isolation = isolation
@@ -79,7 +78,7 @@ class OffsetKeeper(Generic[Token]):
         if len(partitions) > most:
             raise InvalidRequest(f"{what} of {len(partitions)} offsets, more than {most}", limit=most)
 
-    def fence(self, group: Group[Token], request: OffsetCommit) -> None:
+    def fence(self, group: Group, request: OffsetCommit) -> None:
         """Admits commits only of members of the generation in force, or of any client while the group has no
         members (G1).
 
@@ -99,7 +98,7 @@ class OffsetKeeper(Generic[Token]):
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise group.rebalances()
 
-    def commit(self, group: Group[Token], token: Token, commit: Commit) -> None:
+    def commit(self, group: Group, call: Call[OffsetResults], commit: Commit) -> None:
         """Write the valid offsets; answer once they are in the log. Others are refused one by one."""
         turn, request = self._turn, commit.request
         results: dict[TopicPartition, StrandlineError | None] = {}
@@ -113,7 +112,7 @@ class OffsetKeeper(Generic[Token]):
                 topic_id = commit.present.id_of(name, asked)
                 accepted[name] = replace(asked, committed_at_ms=turn.now.wall_ms, topic_id=topic_id)
         if not accepted:
-            turn.answer(token, results)
+            turn.answer(call, results)
             return
 
         def each(write_id: int, names: list[TopicPartition], error: StrandlineError | None) -> None:
@@ -125,10 +124,10 @@ class OffsetKeeper(Generic[Token]):
 
         def done(errors: list[StrandlineError], written: bool) -> None:
             whole = errors and not written
-            turn.answer(token, unwritten(f"a commit of group {group.name}", errors[0]) if whole else results)
+            turn.answer(call, unwritten(f"a commit of group {group.name}", errors[0]) if whole else results)
 
         group.offsets.writing(accepted)
-        BatchedWrite[Token](each, done).append(
+        BatchedWrite(each, done).append(
             turn,
             {
                 name: (encode_offset_key(group.name, name), encode_offset_value(committed))
@@ -154,7 +153,7 @@ class OffsetKeeper(Generic[Token]):
             return full
         return None
 
-    def fetch(self, request: OffsetFetch, group: Group[Token] | None) -> FetchedOffsets:
+    def fetch(self, request: OffsetFetch, group: Group | None) -> FetchedOffsets:
         """The committed offsets; none for an unknown group."""
         if group is None:
             return FetchedOffsets(dict.fromkeys(request.partitions or ()))
@@ -169,7 +168,7 @@ class OffsetKeeper(Generic[Token]):
 
     # --- removal -----------------------------------------------------------------------------
 
-    def delete(self, group: Group[Token], token: Token) -> None:
+    def delete(self, group: Group, call: Call[None]) -> None:
         """Remove the group with all its offsets. A Dead one too: then its name is free again.
 
         Raises NonEmptyGroup.
@@ -182,11 +181,11 @@ class OffsetKeeper(Generic[Token]):
         def answer(errors: Errors) -> None:
             failed = next(iter(errors.values()), None)
             what = f"the deletion of group {group.name}"
-            self._turn.answer(token, None if failed is None else unwritten(what, failed))
+            self._turn.answer(call, None if failed is None else unwritten(what, failed))
 
         self._remove(group, names, whole=True, answer=answer)
 
-    def delete_offsets(self, group: Group[Token], token: Token, request: DeleteOffsets) -> None:
+    def delete_offsets(self, group: Group, call: Call[OffsetResults], request: DeleteOffsets) -> None:
         """Remove single offsets, of topics that no member reads: a member would commit a removed offset
         again, or would not see that it is gone.
 
@@ -209,7 +208,7 @@ class OffsetKeeper(Generic[Token]):
                 results[name] = UnknownTopicOrPartition(f"there is no {name}, and no offset of it")
         names = [name for name in results if results[name] is None and group.offsets.knows(name)]
         if not names:
-            self._turn.answer(token, results)
+            self._turn.answer(call, results)
             return
 
         def answer(errors: Errors) -> None:
@@ -217,7 +216,7 @@ class OffsetKeeper(Generic[Token]):
             refused = {name: unwritten(what, error) for name, error in errors.items()}
             none_written = len(refused) == len(names)
             results.update(refused)
-            self._turn.answer(token, refused[names[0]] if none_written else results)
+            self._turn.answer(call, refused[names[0]] if none_written else results)
 
         self._remove(group, names, whole=False, answer=answer)
 
@@ -243,7 +242,7 @@ class OffsetKeeper(Generic[Token]):
                 self._isolation.run(group.name, partial(self._expire, group, before_ms))
         turn.start(Timer(TimerKind.EXPIRY), 1 if self._unchecked else turn.limits.offsets_expiry_check_ms)
 
-    def _expire(self, group: Group[Token], before_ms: int) -> None:
+    def _expire(self, group: Group, before_ms: int) -> None:
         if group.empty_since_ms > before_ms:
             return
         names = group.offsets.older_than(before_ms)
@@ -253,7 +252,7 @@ class OffsetKeeper(Generic[Token]):
 
     def _remove(
         self,
-        group: Group[Token],
+        group: Group,
         names: list[TopicPartition],
         *,
         whole: bool,
@@ -281,9 +280,9 @@ class OffsetKeeper(Generic[Token]):
         if whole:
             tombstones[THE_GROUP] = (encode_group_key(group.name), None)
         group.removals += 1
-        BatchedWrite[Token](each, done).append(turn, tombstones)
+        BatchedWrite(each, done).append(turn, tombstones)
 
-    def forget_if_idle(self, group: Group[Token]) -> None:
+    def forget_if_idle(self, group: Group) -> None:
         """Forget a group that has nothing, unless a member joined meanwhile. No member joins a Dead one."""
         if group.state is GroupState.DEAD:
             if self._groups.get(group.name) is group:
@@ -301,5 +300,5 @@ class OffsetKeeper(Generic[Token]):
             del self._groups[group.name]
 
 
-def _has_members(group: Group[Token]) -> StrandlineError:
+def _has_members(group: Group) -> StrandlineError:
     return NonEmptyGroup(f"group {group.name} is {group.state.value} with {len(group.members)} members")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strandline.broker.core.groups.effects import EventKind, Token
+from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.state.group import Barrier, Group, Leaves, next_generation
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.states import GroupState
@@ -25,14 +25,14 @@ COMPLETING = GroupState.COMPLETING_REBALANCE
 # --- the barrier -------------------------------------------------------------------------
 
 
-def begin(turn: Turn[Token], group: Group[Token], reason: str, caused_by: str) -> None:
+def begin(turn: Turn, group: Group, reason: str, caused_by: str) -> None:
     """Have the members gather for a new generation, unless they already do."""
     if group.state is not PREPARING:
         _gather(turn, group, reason, caused_by)
     maybe_complete(turn, group)
 
 
-def _gather(turn: Turn[Token], group: Group[Token], reason: str, caused_by: str) -> None:
+def _gather(turn: Turn, group: Group, reason: str, caused_by: str) -> None:
     was = group.state
     group.reason, group.caused_by = reason, caused_by
     group.become(PREPARING)
@@ -52,17 +52,17 @@ def _gather(turn: Turn[Token], group: Group[Token], reason: str, caused_by: str)
         _break_off(turn, group, member)
 
 
-def _break_off(turn: Turn[Token], group: Group[Token], member: Member[Token]) -> None:
+def _break_off(turn: Turn, group: Group, member: Member) -> None:
     """Interrupt the calls for which the member waits; its join counts for the next generation."""
-    for token in (member.syncing, member.heartbeat):
-        if token is not None:
-            turn.answer(token, group.rebalances())
+    for call in member.calls():
+        if call is not member.joining:
+            turn.answer(call, group.rebalances())
             restart_session(turn, group, member)
     member.syncing = member.heartbeat = None
     turn.timers.cancel(Timer(TimerKind.HEARTBEAT, group.name, member.member))
 
 
-def maybe_complete(turn: Turn[Token], group: Group[Token]) -> None:
+def maybe_complete(turn: Turn, group: Group) -> None:
     """Begin the generation once all that it waits for is there."""
     barrier = group.barrier
     if barrier is None:
@@ -74,7 +74,7 @@ def maybe_complete(turn: Turn[Token], group: Group[Token]) -> None:
         _complete(turn, group)
 
 
-def barrier_due(turn: Turn[Token], group: Group[Token]) -> None:
+def barrier_due(turn: Turn, group: Group) -> None:
     """Removes members that did not join in time."""
     barrier, now_s = group.barrier, turn.now.monotonic_s
     assert barrier is not None, f"group {group.name} is {group.state.value} and has a barrier's timer"
@@ -94,7 +94,7 @@ def barrier_due(turn: Turn[Token], group: Group[Token]) -> None:
 # --- a generation begins -----------------------------------------------------------------
 
 
-def _complete(turn: Turn[Token], group: Group[Token]) -> None:
+def _complete(turn: Turn, group: Group) -> None:
     turn.timers.cancel(Timer(TimerKind.BARRIER, group.name))
     if group.announced:
         _publish(turn, EventKind.GENERATION_ENDED, group)
@@ -123,17 +123,17 @@ def _complete(turn: Turn[Token], group: Group[Token]) -> None:
     )
 
 
-def _publish(turn: Turn[Token], kind: EventKind, group: Group[Token]) -> None:
+def _publish(turn: Turn, kind: EventKind, group: Group) -> None:
     """Publish an event of the present generation, with the reason for it."""
     turn.publish(kind, group.name, group.generation, reason=group.reason, caused_by=group.caused_by)
 
 
-def _start_settled(turn: Turn[Token], group: Group[Token], error: StrandlineError | None) -> None:
+def _start_settled(turn: Turn, group: Group, error: StrandlineError | None) -> None:
     _started(turn, group, error)
     write_leaves(turn, group)
 
 
-def _started(turn: Turn[Token], group: Group[Token], error: StrandlineError | None) -> None:
+def _started(turn: Turn, group: Group, error: StrandlineError | None) -> None:
     """The start of a generation is in the log: its members are notified."""
     group.start_write = None
     if group.state is not COMPLETING:
@@ -142,31 +142,31 @@ def _started(turn: Turn[Token], group: Group[Token], error: StrandlineError | No
     if error is not None:
         refusal = unwritten(f"generation {group.generation} of group {group.name}", error)
         for member in group.members.values():
-            token = group.take_joining(member)
-            if token is not None:
-                turn.answer(token, refusal)
+            call = group.take_joining(member)
+            if call is not None:
+                turn.answer(call, refusal)
                 restart_session(turn, group, member)
         begin(turn, group, refusal.message, "")
         return
     _publish(turn, EventKind.GENERATION_STARTED, group)
     group.announced = True
     for member in group.members.values():
-        token = group.take_joining(member)
-        assert token is not None, f"{member.member} is in a generation that it did not join"
-        turn.answer(token, group.joined(member))
+        call = group.take_joining(member)
+        assert call is not None, f"{member.member} is in a generation that it did not join"
+        turn.answer(call, group.joined(member))
         group.unsynced.add(member.member)
         restart_session(turn, group, member)
     await_syncs(turn, group)
 
 
-def await_syncs(turn: Turn[Token], group: Group[Token]) -> None:
+def await_syncs(turn: Turn, group: Group) -> None:
     turn.start(Timer(TimerKind.SYNC, group.name), group.rebalance_timeout_ms)
 
 
 # --- the assignment ----------------------------------------------------------------------
 
 
-def assign(turn: Turn[Token], group: Group[Token], assignments: Mapping[str, bytes]) -> None:
+def assign(turn: Turn, group: Group, assignments: Mapping[str, bytes]) -> None:
     """Write the leader's assignments; a member without one gets an empty one. An assignment of a client
     that is no member is ignored, as in Kafka: it may have left in the meantime. Raises InvalidRequest."""
     most = turn.limits.group_member_bytes_max
@@ -185,8 +185,8 @@ def assign(turn: Turn[Token], group: Group[Token], assignments: Mapping[str, byt
 
 
 def _assigned(
-    turn: Turn[Token],
-    group: Group[Token],
+    turn: Turn,
+    group: Group,
     assignments: dict[str, bytes],
     write_id: int,
     error: StrandlineError | None,
@@ -210,7 +210,7 @@ def _assigned(
         begin(turn, group, refusal.message, "")
 
 
-def sync_due(turn: Turn[Token], group: Group[Token]) -> None:
+def sync_due(turn: Turn, group: Group) -> None:
     """Removes members that never sent SyncGroup.
 
     Members of a generation that began under another coordinator were not notified by this one: they are
@@ -231,7 +231,7 @@ def sync_due(turn: Turn[Token], group: Group[Token]) -> None:
 # --- members -----------------------------------------------------------------------------
 
 
-def write_leaves(turn: Turn[Token], group: Group[Token]) -> None:
+def write_leaves(turn: Turn, group: Group) -> None:
     """Have the log say which members are left, for the calls that wait for that. One write is under way
     at a time, so that a group whose members all leave is not written once for each."""
     if not group.leaves or group.leave_write is not None or group.state is GroupState.DEAD:
@@ -248,31 +248,27 @@ def write_leaves(turn: Turn[Token], group: Group[Token]) -> None:
     )
 
 
-def _leaves_settled(
-    turn: Turn[Token], group: Group[Token], leaves: Leaves[Token], error: StrandlineError | None
-) -> None:
+def _leaves_settled(turn: Turn, group: Group, leaves: Leaves, error: StrandlineError | None) -> None:
     group.leave_write = None
     _answer_leaves(turn, group, leaves, error)
     write_leaves(turn, group)
 
 
-def _answer_leaves(
-    turn: Turn[Token], group: Group[Token], leaves: Leaves[Token], error: StrandlineError | None
-) -> None:
+def _answer_leaves(turn: Turn, group: Group, leaves: Leaves, error: StrandlineError | None) -> None:
     refusal = error and unwritten(f"that members left group {group.name}", error)
-    for token, left in leaves:
-        turn.answer(token, refusal or left)
+    for call, left in leaves:
+        turn.answer(call, refusal or left)
 
 
-def restart_session(turn: Turn[Token], group: Group[Token], member: Member[Token]) -> None:
+def restart_session(turn: Turn, group: Group, member: Member) -> None:
     """Restart the member's session timeout."""
     turn.start(Timer(TimerKind.SESSION, group.name, member.member), member.session_timeout_ms)
 
 
 def dismiss(
-    turn: Turn[Token],
-    group: Group[Token],
-    member: Member[Token],
+    turn: Turn,
+    group: Group,
+    member: Member,
     reason: str,
     error: StrandlineError | None = None,
 ) -> None:
@@ -280,9 +276,8 @@ def dismiss(
     for kind in (TimerKind.SESSION, TimerKind.HEARTBEAT):
         turn.timers.cancel(Timer(kind, group.name, member.member))
     error = error or UnknownMemberId(f"member {member.member!r} is out of group {group.name}: {reason}")
-    for token in (member.joining, member.syncing, member.heartbeat):
-        if token is not None:
-            turn.answer(token, error)
+    for call in member.calls():
+        turn.answer(call, error)
     group.remove(member)
     if member.owned:
         turn.publish(

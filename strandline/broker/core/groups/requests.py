@@ -1,4 +1,4 @@
-"""The requests that a coordinator handles, as values.
+"""The requests that a coordinator handles, as values. Each names the type of its answer (`Asks`).
 
 Most are those of `vocabulary/groups.py`. The others are here: they carry what the driver adds, or have no
 fields on the wire but a name.
@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from strandline.broker.core.groups.effects import Call
 from strandline.broker.core.groups.state.present_topics import NOTHING_KNOWN, PresentTopics
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import (
+    Answered,
+    Asks,
+    DescribedGroup,
     Heartbeat,
+    JoinAnswer,
     JoinGroup,
     LeaveGroup,
+    ListedGroup,
     OffsetCommit,
     OffsetFetch,
+    OffsetResults,
     ReportOwnership,
     ReportTasks,
     SyncGroup,
@@ -25,7 +32,7 @@ from strandline.vocabulary.groups import (
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class Join(Asks[JoinAnswer]):
     """`new_member_id` is a fresh id for the member, should it need one; `host` is the caller's host."""
 
     request: JoinGroup
@@ -38,7 +45,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Asks[OffsetResults]):
     """Offsets of partitions that are `missing` are refused: the driver has found that they do not exist."""
 
     request: OffsetCommit
@@ -52,7 +59,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Asks[None]):
     """Partitions that are `missing` are left out: the driver has found that they do not exist."""
 
     request: ReportOwnership
@@ -64,14 +71,14 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownTopics:
+class UnknownTopics(Asks[frozenset[str] | None]):
     """The topics that the group's members ask for, and of which it does not know since when."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
-class NoteTopics:
+class NoteTopics(Asks[None]):
     """These topics as they are now: members have begun to ask for them."""
 
     group: str
@@ -79,17 +86,17 @@ class NoteTopics:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeGroup:
+class DescribeGroup(Asks[DescribedGroup]):
     group: str
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroup:
+class DeleteGroup(Asks[None]):
     group: str
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteOffsets:
+class DeleteOffsets(Asks[OffsetResults]):
     """Partitions that are `missing` are refused if the group has no offset of them: the driver has found that
     they do not exist."""
 
@@ -99,7 +106,7 @@ class DeleteOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class ListGroups:
+class ListGroups(Asks[tuple[ListedGroup, ...]]):
     group: ClassVar[str] = ""
     """Stands for all groups; no group has this name."""
 
@@ -120,3 +127,14 @@ Request = (
     | DeleteOffsets
     | ListGroups
 )
+
+
+def as_request(asked: Asks[Any]) -> Request:
+    """The request as one of those that a coordinator handles."""
+    assert isinstance(asked, Request), f"no coordinator handles {asked!r}"
+    return asked
+
+
+def call_of(request: Asks[Answered], call: Call[Any]) -> Call[Answered]:
+    """The call with the type of the answer that its request asks for."""
+    return call

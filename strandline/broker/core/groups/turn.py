@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic
+from typing import Any
 
 from strandline.broker.core.groups.effects import (
     Answer,
-    AnswerValue,
     Append,
+    Call,
     Effect,
     EventKind,
     Failed,
     GroupEvent,
     Instant,
     Publish,
-    Token,
 )
 from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.core.groups.state_bytes import StateBytes
@@ -24,12 +23,13 @@ from strandline.errors import CoordinatorNotAvailable, NotCoordinator, NotLeader
 from strandline.ids import TopicPartition
 from strandline.records import Headers
 from strandline.security.principal import Principal
+from strandline.vocabulary.groups import Answered
 
 OnResult = Callable[[int, StrandlineError | None], None]
 """Called with the write's id and its error, None if it is committed."""
 
 
-class Turn(Generic[Token]):
+class Turn:
     """The coordinator's present turn: each of its calls is `begin`, decisions, `end`."""
 
     __slots__ = (
@@ -52,8 +52,8 @@ class Turn(Generic[Token]):
         self.now = Instant(0.0, 0)
         self.by: Principal | None = None  # the caller; None: none, or callers are not distinguished
         self.group = ""  # the group whose turn it is, empty between turns
-        self._effects: list[Effect[Token]] = []
-        self._open: dict[Token, str] = {}  # unanswered calls, with the group that they ask about
+        self._effects: list[Effect] = []
+        self._open: dict[Call[Any], str] = {}  # unanswered calls, with the group that they ask about
         self._writes: dict[int, tuple[str, OnResult]] = {}  # writes in flight, with their groups
         self._writes_count = 0
 
@@ -62,24 +62,24 @@ class Turn(Generic[Token]):
         self.by = by
         self._effects = []
 
-    def end(self) -> list[Effect[Token]]:
+    def end(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects
 
     # --- effects -----------------------------------------------------------------------------
 
-    def open(self, token: Token, group: str) -> None:
+    def open(self, call: Call[Any], group: str) -> None:
         """A call that asks about this group has arrived."""
-        self._open[token] = group
+        self._open[call] = group
 
-    def answer(self, token: Token, value: AnswerValue | StrandlineError) -> None:
-        self._open.pop(token, None)
-        self._effects.append(Answer(token, value))
+    def answer(self, call: Call[Answered], value: Answered | StrandlineError) -> None:
+        self._open.pop(call, None)
+        self._effects.append(Answer(call, value))
 
     def refuse_open(self, error: StrandlineError, *, of: str | None = None) -> None:
         """Answer every open call with `error`; if `of` is a group, only the calls about that group."""
-        for token in [token for token, asked in self._open.items() if of in (None, asked)]:
-            self.answer(token, error)
+        for call in [call for call, asked in self._open.items() if of in (None, asked)]:
+            self.answer(call, error)
 
     def report_failure(self, group: str, held: str, error: Exception) -> None:
         self._effects.append(Failed(group, held, error))

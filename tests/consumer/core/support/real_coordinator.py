@@ -22,7 +22,7 @@ from strandline.vocabulary.groups import (
     MemberIdGiven,
     SyncGroup,
 )
-from tests.broker.core.groups.support.stage import LIMITS
+from tests.broker.core.groups.support.stage import LIMITS, Numbered
 from tests.consumer.core.support.group_coordinator import Answer, Phase, Token
 
 ASIDE: Token = 0
@@ -31,7 +31,7 @@ ASIDE: Token = 0
 
 class RealCoordinator:
     def __init__(self) -> None:
-        self.core: Core[Token] = Core(LIMITS)
+        self.core = Core(LIMITS)
         self.log: list[tuple[bytes, bytes | None]] = []
         self.at_s = 0.0
         self.removed: list[str] = []
@@ -53,14 +53,18 @@ class RealCoordinator:
 
     def join(self, token: Token, request: JoinGroup) -> None:
         self._ids += 1
-        self._play(self.core.handle(token, Join(request, f"{request.client_id}-{self._ids}", "h"), self.now))
+        self._play(
+            self.core.handle(
+                Numbered(str(token)), Join(request, f"{request.client_id}-{self._ids}", "h"), self.now
+            )
+        )
 
     def sync(self, token: Token, request: SyncGroup) -> None:
-        self._play(self.core.handle(token, request, self.now))
+        self._play(self.core.handle(Numbered(str(token)), request, self.now))
 
     def heartbeat(self, token: Token, member: str, generation: int, instance: str | None = None) -> None:
         request = Heartbeat("g", member, generation, instance)
-        self._play(self.core.handle(token, request, self.now))
+        self._play(self.core.handle(Numbered(str(token)), request, self.now))
 
     def refusal(self, member: str, generation: int) -> StrandlineError | None:
         """The error that a heartbeat would get."""
@@ -72,7 +76,7 @@ class RealCoordinator:
         members = () if described is None else described.members
         instance = next((member.instance for member in members if member.member == name), None)
         request = LeaveGroup("g", (LeavingMember(name, instance, reason),))
-        self._play(self.core.handle(ASIDE, request, self.now))
+        self._play(self.core.handle(Numbered(str(ASIDE)), request, self.now))
 
     def rebalance(self, reason: str) -> None:
         """This coordinator takes no requests for a rebalance."""
@@ -104,10 +108,11 @@ class RealCoordinator:
             self.core.load(key, value, self.now.wall_ms)
         self._play(self.core.loaded(self.now))
 
-    def _play(self, effects: list[Effect[Token]], *, look: bool = True) -> None:
+    def _play(self, effects: list[Effect], *, look: bool = True) -> None:
         for effect in effects:
             match effect:
-                case Answered(token, value):
+                case Answered(call, value):
+                    token = int(str(call))
                     if token == ASIDE:
                         self._aside = value
                         continue
@@ -129,7 +134,7 @@ class RealCoordinator:
         self.removed += [name for name in before if name not in self.members]
 
     def _describe(self) -> DescribedGroup | None:
-        (answer,) = self.core.handle(ASIDE, DescribeGroup("g"), self.now)
+        (answer,) = self.core.handle(Numbered(str(ASIDE)), DescribeGroup("g"), self.now)
         assert isinstance(answer, Answered)
         return answer.value if isinstance(answer.value, DescribedGroup) else None
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Generic
 
-from strandline.broker.core.groups.effects import Token
+from strandline.broker.core.groups.effects import Call
 from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
 from strandline.broker.core.groups.records import (
     GENERATION_MAX,
@@ -43,9 +42,16 @@ from strandline.errors import (
 from strandline.ids import TopicPartition
 from strandline.records import Headers
 from strandline.security.principal import Principal
-from strandline.vocabulary.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup, LeftMember
+from strandline.vocabulary.groups import (
+    DescribedGroup,
+    GroupProtocol,
+    JoinAnswer,
+    Joined,
+    JoinGroup,
+    LeftMember,
+)
 
-Leaves = list[tuple[Token, tuple[LeftMember, ...]]]
+Leaves = list[tuple[Call[tuple[LeftMember, ...]], tuple[LeftMember, ...]]]
 """Calls of members that leave, with their answers."""
 
 
@@ -68,7 +74,7 @@ class Barrier:
     timed_out: bool = False  # it waits for no member, only for the log
 
 
-class Group(Generic[Token]):
+class Group:
     """One group. `members` is in the order in which they joined."""
 
     __slots__ = (
@@ -112,14 +118,14 @@ class Group(Generic[Token]):
         self.protocol_type = ""  # the type of its present or past members
         self.protocol = ""  # the chosen one; empty while there is none
         self.leader = ""  # in `members`, or empty
-        self.members: dict[str, Member[Token]] = {}
+        self.members: dict[str, Member] = {}
         self.statics: dict[str, str] = {}  # member by instance
         self.pending: dict[str, PendingMember] = {}  # by ids that were given and not yet used, oldest first
         self.unsynced: set[str] = set()  # members that have not yet asked for their assignment
         self.barrier: Barrier | None = None  # only in PreparingRebalance
         self.start_write: int | None = None  # the write of the last generation's start, while in flight
         self.assign_write: int | None = None  # the write of this generation's assignment, while in flight
-        self.leaves: Leaves[Token] = []  # of members that the log does not know to have left yet
+        self.leaves: Leaves = []  # of members that the log does not know to have left yet
         self.leave_write: int | None = None  # the write that says so of earlier ones, while in flight
         self.recovered = False  # its generation began elsewhere and has no assignment yet
         self.announced = False  # the start of this generation was published, its end was not
@@ -176,14 +182,14 @@ class Group(Generic[Token]):
 
     # --- members -----------------------------------------------------------------------------
 
-    def add(self, member: Member[Token]) -> None:
+    def add(self, member: Member) -> None:
         assert member.member not in self.members, f"{member.member} is a member of {self.name} already"
         self.members[member.member] = member
         if member.instance is not None:
             self.statics[member.instance] = member.member
         self._count(member, 1)
 
-    def remove(self, member: Member[Token]) -> None:
+    def remove(self, member: Member) -> None:
         del self.members[member.member]
         if member.instance is not None and self.statics[member.instance] == member.member:
             del self.statics[member.instance]
@@ -194,19 +200,19 @@ class Group(Generic[Token]):
         if member.joining is not None:
             self._joining -= 1
 
-    def update(self, member: Member[Token], request: JoinGroup) -> None:
+    def update(self, member: Member, request: JoinGroup) -> None:
         """Adopt what a known member says in a new join."""
         self._count(member, -1)
         member.adopt(request)
         self._count(member, 1)
 
-    def set_assignment(self, member: Member[Token], assignment: bytes) -> None:
+    def set_assignment(self, member: Member, assignment: bytes) -> None:
         """Set the member's assignment in this generation."""
         self._count(member, -1)
         member.assignment = assignment
         self._count(member, 1)
 
-    def set_owned(self, member: Member[Token], owned: dict[TopicPartition, None]) -> None:
+    def set_owned(self, member: Member, owned: dict[TopicPartition, None]) -> None:
         """Set the partitions that the member reports to own."""
         self._count(member, -1)
         member.owned = owned
@@ -235,13 +241,13 @@ class Group(Generic[Token]):
         self._own_bytes += added
         self._all_bytes.total += added
 
-    def unassign(self, member: Member[Token]) -> None:
+    def unassign(self, member: Member) -> None:
         """Drop the assignment: the next one is made for what the member says now."""
         self._count(member, -1)
         member.assignment, member.assigned_for = b"", None
         self._count(member, 1)
 
-    def _count(self, member: Member[Token], sign: int) -> None:
+    def _count(self, member: Member, sign: int) -> None:
         self._stored_bytes += sign * member.stored_bytes
         self._add_bytes(sign * member.state_bytes)
         for protocol in member.protocols:
@@ -253,7 +259,7 @@ class Group(Generic[Token]):
         """Raises GroupAuthorizationFailed if the id was given to another caller."""
         owner_after(self.pending[member_id].owner, by, f"member {member_id!r} of group {self.name!r}")
 
-    def find(self, member: str, instance: str | None, by: Principal | None) -> Member[Token]:
+    def find(self, member: str, instance: str | None, by: Principal | None) -> Member:
         """The member that sent a request, by this caller. Raises UnknownMemberId, or FencedInstanceId for a
         member whose instance is another process by now (KIP-345); GroupAuthorizationFailed for a member of
         another caller."""
@@ -271,9 +277,7 @@ class Group(Generic[Token]):
         found.principal = owner_after(found.principal, by, f"member {member!r} of group {self.name!r}")
         return found
 
-    def current(
-        self, member_id: str, instance: str | None, generation: int, by: Principal | None
-    ) -> Member[Token]:
+    def current(self, member_id: str, instance: str | None, generation: int, by: Principal | None) -> Member:
         """The member that sent a request, if it names the generation in force (G1).
 
         Raises as `find` does, or IllegalGeneration; RebalanceInProgress if the member has joined since.
@@ -288,19 +292,19 @@ class Group(Generic[Token]):
             )
         return member
 
-    def wait_to_join(self, member: Member[Token], token: Token) -> Token | None:
+    def wait_to_join(self, member: Member, call: Call[JoinAnswer]) -> Call[JoinAnswer] | None:
         """Let the member's join wait; returns the call that waited before, if there was one."""
-        before, member.joining = member.joining, token
+        before, member.joining = member.joining, call
         if before is None:
             self._joining += 1
         return before
 
-    def take_joining(self, member: Member[Token]) -> Token | None:
+    def take_joining(self, member: Member) -> Call[JoinAnswer] | None:
         """Take the member's waiting join, if there is one."""
-        token, member.joining = member.joining, None
-        if token is not None:
+        call, member.joining = member.joining, None
+        if call is not None:
             self._joining -= 1
-        return token
+        return call
 
     @property
     def complete(self) -> bool:
@@ -354,7 +358,7 @@ class Group(Generic[Token]):
 
     # --- views for others --------------------------------------------------------------------
 
-    def joined(self, member: Member[Token], *, skip_assignment: bool = False) -> Joined:
+    def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:
         """The answer that admits this member to the generation."""
         joined_answer = Joined(
             member.member,
@@ -418,7 +422,7 @@ class Group(Generic[Token]):
         limits: GroupLimits,
         state_bytes: StateBytes,
         read_topics: ReadTopics,
-    ) -> Group[Token]:
+    ) -> Group:
         """The group from its record, whose value has `size` bytes. Raises UnreadableGroupRecord,
         InvalidRequest for a value that no coordinator writes."""
         check_stored_group(name, value, size)
@@ -428,7 +432,7 @@ class Group(Generic[Token]):
         group.protocol_type = value.protocol_type
         group.protocol = value.protocol or ""
         for stored in value.members:
-            group.add(Member[Token].loaded(stored, group.protocol, within_limits(stored, limits)))
+            group.add(Member.loaded(stored, group.protocol, within_limits(stored, limits)))
         group.leader = value.leader if value.leader in group.members else ""
         if group.members:
             group.announced = True

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Any
 
-from strandline.broker.core.groups.effects import Token
+from strandline.broker.core.groups.effects import Call
 from strandline.broker.core.groups.records import StoredMember
 from strandline.broker.core.groups.state_bytes import MEMBER_BYTES, OWNED_BYTES
 from strandline.ids import TopicPartition
 from strandline.security.principal import Principal
-from strandline.vocabulary.groups import DescribedMember, GroupMember, GroupProtocol, JoinGroup
+from strandline.vocabulary.groups import DescribedMember, GroupMember, GroupProtocol, JoinAnswer, JoinGroup
 
 STORED_BYTES: int = 6 * 2 + 4 * 4
 """An upper bound of the bytes of a member's lengths and numbers in a group's record."""
 
 
 @dataclass(slots=True)
-class Member(Generic[Token]):
+class Member:
     """A member. `joining`, `syncing` and `heartbeat` are calls that wait for an answer."""
 
     member: str
@@ -36,12 +37,17 @@ class Member(Generic[Token]):
     the coordinator by then sees the difference once the member joins again.
     """
     recovered: bool = False  # loaded, and silent since: `protocols` has the chosen one only
-    joining: Token | None = None
-    syncing: Token | None = None
-    heartbeat: Token | None = None
+    joining: Call[JoinAnswer] | None = None
+    syncing: Call[bytes] | None = None
+    heartbeat: Call[None] | None = None
     owned: dict[TopicPartition, None] = field(default_factory=dict)  # as it reported, in its order
     principal: Principal | None = None  # the caller that joined; None: not known
     pattern: str = ""  # names the pattern that chose its topics; empty: they are named, or it is `recovered`
+
+    def calls(self) -> Iterator[Call[Any]]:
+        """The calls that wait."""
+        waiting: tuple[Call[Any] | None, ...] = (self.joining, self.syncing, self.heartbeat)
+        return (call for call in waiting if call is not None)
 
     @property
     def stored_bytes(self) -> int:
@@ -81,7 +87,7 @@ class Member(Generic[Token]):
             return self.protocols == protocols
         return GroupProtocol(chosen, self.metadata(chosen)) in protocols
 
-    def take_over(self, old: Member[Token], chosen: str) -> None:
+    def take_over(self, old: Member, chosen: str) -> None:
         """Continue with the assignment of the process that this one replaces."""
         self.assignment = old.assignment
         made_for = old.metadata(chosen) if old.assigned_for is None else old.assigned_for
@@ -129,7 +135,7 @@ class Member(Generic[Token]):
         )
 
     @classmethod
-    def loaded(cls, stored: StoredMember, protocol: str, timeouts_ms: tuple[int, int]) -> Member[Token]:
+    def loaded(cls, stored: StoredMember, protocol: str, timeouts_ms: tuple[int, int]) -> Member:
         """A member from its record. `timeouts_ms`: of the session and of a rebalance."""
         return cls(
             stored.member,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from strandline.broker.core.groups.effects import EventKind, Token
+from strandline.broker.core.groups.effects import Call, EventKind
 from strandline.broker.core.groups.limits import cut
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state_bytes import OWNED_BYTES
@@ -28,9 +28,9 @@ _EVENTS: Final = {
 
 
 def report_ownership(
-    turn: Turn[Token],
-    group: Group[Token],
-    token: Token,
+    turn: Turn,
+    group: Group,
+    call: Call[None],
     request: ReportOwnership,
     missing: Collection[TopicPartition] = (),
 ) -> None:
@@ -74,7 +74,7 @@ def report_ownership(
             reason=cut(change.reason),
             partitions=change.partitions,
         )
-    turn.answer(token, None)
+    turn.answer(call, None)
 
 
 def _existing(change: OwnershipChange, missing: Collection[TopicPartition]) -> OwnershipChange:

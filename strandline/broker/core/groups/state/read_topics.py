@@ -11,7 +11,7 @@ the pattern: the epochs of a topic that was made later are all higher (E17).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from strandline.broker.core.groups.records import ReadTopics
 from strandline.broker.core.groups.state.group import Group
@@ -24,7 +24,7 @@ READ_TOPICS_MAX: Final = 5_000
 """A group that reads more topics keeps nothing: this is in each of its records."""
 
 
-def unknown_topics(group: Group[Any]) -> frozenset[str] | None:
+def unknown_topics(group: Group) -> frozenset[str] | None:
     """The topics that members ask for now and did not before, to be looked at; None if there is nothing to
     look at. What no member asks for is forgotten."""
     asked = topics_by_pattern(group)
@@ -46,7 +46,7 @@ def unknown_topics(group: Group[Any]) -> frozenset[str] | None:
     return unknown if unknown or asked.keys() - {""} - kept.patterns.keys() else None
 
 
-def note_topics(group: Group[Any], present: PresentTopics) -> None:
+def note_topics(group: Group, present: PresentTopics) -> None:
     """The topics as they are when members begin to ask for them."""
     asked = topics_by_pattern(group) or {}
     before = group.read_topics

@@ -8,7 +8,7 @@ read begins at its first record.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.member import Member
@@ -21,14 +21,14 @@ NAMES_MAX: Final = 20_000
 """Names of topics, and subscriptions, to decode in one turn."""
 
 
-def subscribed_topics(group: Group[Any]) -> frozenset[str] | None:
+def subscribed_topics(group: Group) -> frozenset[str] | None:
     """The topics that a member of the group asks for under any of its protocols. None if that is not known:
     its members are no consumers, or one of them says what no consumer says, or they name too many."""
     found = topics_by_pattern(group)
     return None if found is None else frozenset().union(*found.values())
 
 
-def topics_by_pattern(group: Group[Any]) -> dict[str, set[str]] | None:
+def topics_by_pattern(group: Group) -> dict[str, set[str]] | None:
     """As `subscribed_topics`, by the patterns that chose them; an empty one for those that are named."""
     if group.protocol_type != CONSUMERS:
         return None
@@ -44,7 +44,7 @@ def topics_by_pattern(group: Group[Any]) -> dict[str, set[str]] | None:
     return found
 
 
-def _said(member: Member[Any]) -> Iterator[bytes]:
+def _said(member: Member) -> Iterator[bytes]:
     for protocol in member.protocols:
         yield protocol.metadata
     if member.assigned_for is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from strandline.broker.core.groups.effects import EventKind, GroupEvent, Token
+from strandline.broker.core.groups.effects import Call, EventKind, GroupEvent
 from strandline.broker.core.groups.limits import check_task, cut
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.turn import Turn
@@ -18,7 +18,7 @@ from strandline.vocabulary.groups import ReportTasks, TaskChangeKind
 _EVENTS: Final = {kind: EventKind(f"task_{kind.value}") for kind in TaskChangeKind}
 
 
-def report_tasks(turn: Turn[Token], group: Group[Token], token: Token, request: ReportTasks) -> None:
+def report_tasks(turn: Turn, group: Group, call: Call[None], request: ReportTasks) -> None:
     """Publish the changes of a member's tasks, in its order: all of them, or none.
 
     A report may be about an earlier generation, in which the member made the change. Raises UnknownMemberId
@@ -54,4 +54,4 @@ def report_tasks(turn: Turn[Token], group: Group[Token], token: Token, request: 
                 remaining_ms=change.remaining_ms,
             )
         )
-    turn.answer(token, None)
+    turn.answer(call, None)

@@ -33,6 +33,7 @@ from tests.broker.core.groups.support.stage import (
     RANGE,
     REBALANCE_MS,
     SESSION_MS,
+    Numbered,
     Record,
     Stage,
     partition,
@@ -195,7 +196,7 @@ def test_before_the_log_is_read_and_after_the_end_every_caller_gets_an_error() -
     assert old.core.next_deadline() is None
     assert old.core.tick(old.now) == []
     assert old.core.follow_topics(SeenTopics(0, {"words"}), old.now) == []
-    (answer,) = Coordinator[str](LIMITS).handle("1", ListGroups(), old.now)
+    (answer,) = Coordinator(LIMITS).handle(Numbered("1"), ListGroups(), old.now)
     assert isinstance(answer, Answer)
     assert isinstance(answer.value, CoordinatorLoading)
 
@@ -215,7 +216,7 @@ def test_every_waiting_caller_is_answered_when_the_coordinator_moves() -> None:
 def test_a_record_that_cannot_be_read_changes_nothing() -> None:
     old = Stage()
     generation = old.stable("a")
-    stage, fresh = Stage(), Coordinator[str](LIMITS)
+    stage, fresh = Stage(), Coordinator(LIMITS)
     for key, value in old.log:
         fresh.load(key, value, 0)
     unreadable: list[Record] = [

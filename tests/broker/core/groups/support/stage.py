@@ -10,6 +10,7 @@ from strandline.broker.core.groups.coordinator import Coordinator
 from strandline.broker.core.groups.effects import (
     Answer,
     Append,
+    Call,
     Effect,
     EventKind,
     Failed,
@@ -25,13 +26,13 @@ from strandline.broker.core.groups.requests import (
     DescribeGroup,
     Join,
     Report,
-    Request,
 )
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import Headers
 from strandline.security.principal import Principal
 from strandline.vocabulary.groups import (
+    Asks,
     CommittedOffset,
     DescribedGroup,
     GroupProtocol,
@@ -76,6 +77,19 @@ Record = tuple[bytes, bytes | None]
 T = TypeVar("T")
 
 
+class Numbered(Call[Any]):
+    """A call that is known by a text."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __str__(self) -> str:
+        return self._token
+
+    def deliver(self, answer: Any) -> None:
+        raise AssertionError(f"{self}: a stage reads answers from the effects")
+
+
 class Stage:
     """Each call of the coordinator has a token, `1`, `2`, …; its answer, once there is one, is in `answers`.
 
@@ -90,7 +104,7 @@ class Stage:
         headers: Iterable[Headers] = (),
         at_s: float = 100.0,
     ) -> None:
-        self.core: Coordinator[str] = Coordinator(limits)
+        self.core = Coordinator(limits)
         self.at_s = at_s
         self.log = list(log)
         self.headers = list(headers)
@@ -102,7 +116,7 @@ class Stage:
         self.expects_failures = False
         self.wanted: list[Append] = []
         self.writing = True
-        self.effects: list[Effect[str]] = []
+        self.effects: list[Effect] = []
         self.asked = 0
         self.by: Principal | None = None
         """Who asks."""
@@ -117,11 +131,12 @@ class Stage:
 
     # --- effects -----------------------------------------------------------------------------
 
-    def play(self, effects: list[Effect[str]]) -> None:
+    def play(self, effects: list[Effect]) -> None:
         for effect in effects:
             self.effects.append(effect)
             match effect:
-                case Answer(token, value):
+                case Answer(call, value):
+                    token = str(call)
                     assert token not in self.answers, f"{token} is answered twice"
                     self.answers[token] = value
                 case Append():
@@ -165,10 +180,10 @@ class Stage:
 
     # --- requests ----------------------------------------------------------------------------
 
-    def ask(self, request: Request) -> str:
+    def ask(self, request: Asks[Any]) -> str:
         self.asked += 1
         token = str(self.asked)
-        self.play(self.core.handle(token, request, self.now, self.by))
+        self.play(self.core.handle(Numbered(token), request, self.now, self.by))
         return token
 
     def answer(self, token: str, kind: type[T]) -> T:

@@ -29,10 +29,10 @@ class Scene:
         self.lines += [f"  {self.line_of(effect)}" for effect in self.stage.effects[self.noted :]]
         self.noted = len(self.stage.effects)
 
-    def line_of(self, effect: Effect[str]) -> str:
+    def line_of(self, effect: Effect) -> str:
         match effect:
-            case Answer(token, value):
-                return f"{self.names.get(token, 'call')} ← {outcome(value)}"
+            case Answer(call, value):
+                return f"{self.names.get(str(call), 'call')} ← {outcome(value)}"
             case Append(_, records):
                 return "append " + ", ".join(written(key, value) for key, value in records)
             case Publish(event):
