@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-from strandline_lab.chaos.kafka.history_lines import HistoryLines
+from strandline_lab.chaos.history_lines import HistoryLines
 
 from strandline.adapters.system.clock import SystemClock
 from strandline.auditing.history import (

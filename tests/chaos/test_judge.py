@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
 from strandline_lab.chaos.evidence import read
+from strandline_lab.chaos.history_lines import GENERATION_UNKNOWN
 from strandline_lab.chaos.judge import judge, longest_staleness
-from strandline_lab.chaos.kafka.history_lines import GENERATION_UNKNOWN
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.auditing import checks

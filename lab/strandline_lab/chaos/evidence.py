@@ -28,7 +28,7 @@ from strandline.auditing.staleness import Partition, Reading
 from strandline.ids import TopicPartition
 from strandline.report.round_files import BrokenEvidence, Fields, Moment, RoundFiles
 from strandline.vocabulary.state_changes import StateChangeEvent
-from strandline_lab.chaos.kafka.history_lines import GENERATION_UNKNOWN
+from strandline_lab.chaos.history_lines import GENERATION_UNKNOWN
 
 PRODUCERS: Final = "produce-*.jsonl"
 READERS: Final = "consume-assign-*.jsonl"

@@ -16,7 +16,7 @@ from typing import Final
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.standard_streams import open_standard_streams
 from strandline_lab.chaos.core.load import KAFKA, Library
-from strandline_lab.chaos.kafka.history_lines import HistoryLines, Stopped
+from strandline_lab.chaos.history_lines import HistoryLines, Stopped
 from strandline_lab.chaos.kafka.installed import how_to_install, missing
 from strandline_lab.chaos.kafka.options import Connection, Membership, Produced, Reading
 from strandline_lab.chaos.kafka.security import Certified

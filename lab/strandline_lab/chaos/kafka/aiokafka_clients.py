@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError
 
 from strandline.errors import ErrorCode
 from strandline.ports import Clock
-from strandline_lab.chaos.kafka.history_lines import HistoryLines, Stopped, all_received
+from strandline_lab.chaos.history_lines import HistoryLines, Stopped, all_received
 from strandline_lab.chaos.kafka.options import (
     COMMIT_MS,
     HEARTBEAT_MS,

@@ -21,7 +21,7 @@ from confluent_kafka import (
 
 from strandline.errors import Outcome
 from strandline.ports import Clock
-from strandline_lab.chaos.kafka.history_lines import HistoryLines, Stopped, all_received
+from strandline_lab.chaos.history_lines import HistoryLines, Stopped, all_received
 from strandline_lab.chaos.kafka.options import (
     COMMIT_MS,
     HEARTBEAT_MS,
