@@ -69,6 +69,13 @@ bench-guard: setup  ## Is the working tree slower than main? COMMIT=… for a co
 interop: setup  ## Run other projects' Kafka clients and suites: make interop SUITES=folder ARGS=kcat. CONTRIBUTING.md.
 	@$(PYTHON) -m strandline_lab.interop --suites $(or $(SUITES),suites) $(ARGS)
 
+KAFKA_CLIENTS := org.apache.kafka:kafka-clients:4.4.0
+MESSAGES := .interop/messages
+.PHONY: kafka-messages
+kafka-messages: setup  ## Compare the declared messages with those of Kafka's own clients, by Maven. CONTRIBUTING.md.
+	@mvn -q -B dependency:copy -Dartifact=$(KAFKA_CLIENTS) -DoutputDirectory=$(CURDIR)/$(MESSAGES)
+	@$(PYTHON) -m strandline_lab.interop.messages $(MESSAGES)/kafka-clients-*.jar
+
 .PHONY: setup
 setup: $(READY)  ## Put the pinned environment into .venv; done again only when the lock or a pyproject.toml changes.
 

@@ -12,16 +12,17 @@ from typing import Any, Final
 from strandline.broker.kafka.call import Api
 from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.wire.api_versions import (
+    ANSWER,
+    REQUEST,
     ApiVersionsAnswer,
     ApiVersionsRequest,
     ServedVersions,
-    read_request,
-    write_answer,
 )
 from strandline.broker.kafka.wire.apis import SASL_AUTHENTICATE
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part, Reader, Steps, Writer
 from strandline.broker.kafka.wire.header import API_VERSIONS, RequestHeader, frame, read_header
 from strandline.broker.kafka.wire.sasl import bare_frame, read_bare
+from strandline.broker.kafka.wire.table.compiled import reading, writing
 from strandline.security.calls import KAFKA_APIS
 from strandline.tasks import Slices
 
@@ -70,7 +71,7 @@ class Asked:
 
     def _begun(self, value: Any, throttle_ms: int) -> tuple[Writer, Steps]:
         version = self.header.version
-        body = Writer(flexible=version >= self.api.wire.flexible_since, throttle_ms=throttle_ms)
+        body = Writer(flexible=self.api.wire.flexible(version), throttle_ms=throttle_ms)
         return body, self.api.wire.write(body, value, version) or iter(())
 
 
@@ -124,12 +125,10 @@ class Router:
             raise MalformedRequest(
                 f"{wire.name} version {version} is not served: {wire.first} to {wire.last} are"
             )
-        reader.flexible = version >= wire.flexible_since
+        reader.flexible = wire.flexible(version)
         try:
             reader.tags()
-            value = wire.read(reader, version)
-            reader.tags()
-            return Arrived(Asked(api, header), value)
+            return Arrived(Asked(api, header), wire.read(reader, version))
         except MalformedRequest as error:
             raise MalformedRequest(f"{wire.name} version {version}: {error.message}") from None
 
@@ -146,12 +145,11 @@ class Router:
             reader.flexible = version >= _FLEXIBLE_SINCE
             try:
                 reader.tags()
-                client = read_request(reader, version)
-                reader.tags()
+                client = reading(REQUEST, version, reader.flexible)(reader)
             except MalformedRequest:
                 version, code = 0, int(KafkaCode.UNSUPPORTED_VERSION)
         else:
             version, code = 0, int(KafkaCode.UNSUPPORTED_VERSION)
         body = Writer(flexible=version >= _FLEXIBLE_SINCE)
-        write_answer(body, ApiVersionsAnswer(self.served, code), version)
+        writing(ANSWER, version, body.flexible)(body, ApiVersionsAnswer(self.served, code))
         return Introduction(header, client, frame(header, body))

@@ -53,9 +53,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return answer
         self._correlation += 1
         self._asked.append(_Asked(self._correlation, api, answer))
-        self._transport.write(
-            frame(api, request, flexible=self._flexible, correlation=self._correlation, client=self._client)
-        )
+        version = api.version(flexible=self._flexible)
+        self._transport.write(frame(api.wire, version, request, self._correlation, self._client))
         return answer
 
     def close(self) -> None:
@@ -88,7 +87,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         correlation = int.from_bytes(answered[:4], "big")
         if correlation != asked.correlation:
             raise MalformedRequest(f"request {asked.correlation} got the answer to {correlation}")
-        found = answer_in(asked.api, answered, flexible=self._flexible)
+        found = answer_in(asked.api.wire, asked.api.version(flexible=self._flexible), answered)
         if not asked.answer.done():
             asked.answer.set_result(found)
 

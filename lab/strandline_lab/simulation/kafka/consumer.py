@@ -43,16 +43,17 @@ from strandline.records import Record, decode_batch, iterate
 from strandline_lab.simulation.kafka.assigning import assign
 from strandline_lab.simulation.kafka.client import AGAIN_S, LOOK_AGAIN, NOT_LED, KafkaClient, Led
 from strandline_lab.simulation.kafka.connection import Disconnected, KafkaConnection
-from strandline_lab.simulation.kafka.group_messages import (
+from strandline_lab.simulation.kafka.messages import (
+    FETCH,
     FIND_COORDINATOR,
     HEARTBEAT,
     JOIN_GROUP,
     LEAVE_GROUP,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
     SYNC_GROUP,
 )
-from strandline_lab.simulation.kafka.messages import FETCH, OFFSET_FOR_LEADER_EPOCH
 
 CONSUMER: Final = "consumer"
 NO_GENERATION: Final = -1

@@ -99,8 +99,9 @@ class FetchApi:
 
     def answer(self, request: FetchRequest, call: Call, found: Iterable[Fetched]) -> FetchAnswer:
         """What was found, for the client."""
-        pairs = ((each.name.topic, self._partition(each, call)) for each in found)
-        return FetchAnswer(by_topic(pairs), aborted=request.isolation_level == READ_COMMITTED)
+        aborted: tuple[()] | None = () if request.isolation_level == READ_COMMITTED else None
+        pairs = ((each.name.topic, self._partition(each, call, aborted)) for each in found)
+        return FetchAnswer(by_topic(pairs))
 
     async def _read(self, wanted: Sequence[FetchPartition], bytes_max: int, caller: Caller) -> list[Fetched]:
         """As `Reads.read`, and goes on where it found no record.
@@ -126,7 +127,7 @@ class FetchApi:
                 found[at] = read
         return found
 
-    def _partition(self, fetched: Fetched, call: Call) -> FetchedPartition:
+    def _partition(self, fetched: Fetched, call: Call, aborted: tuple[()] | None) -> FetchedPartition:
         """Without transactions, every committed record is stable.
 
         A high watermark that is not known may stand still for days, below min.insync.replicas. Clients that
@@ -143,6 +144,7 @@ class FetchApi:
             fetched.log_start_offset,
             fetched.records,
             None if hint is None else hint[0],
+            aborted,
         )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
+from strandline.broker.kafka.wire.table.rows import ERROR, INT16, STRING, Array, Struct, row, throttle
 
 
 class ApiVersionsRequest(NamedTuple):
@@ -29,21 +29,12 @@ class ApiVersionsAnswer(NamedTuple):
     error: int = 0
 
 
-def read_request(reader: Reader, version: int) -> ApiVersionsRequest:
-    if version < 3:
-        return ApiVersionsRequest()
-    return ApiVersionsRequest(reader.string(), reader.string())
-
-
-def write_answer(writer: Writer, answer: ApiVersionsAnswer, version: int) -> None:
-    def write_one(served: ServedVersions) -> None:
-        writer.int16(served.api)
-        writer.int16(served.first)
-        writer.int16(served.last)
-        writer.tags()
-
-    writer.int16(answer.error)
-    writer.array(answer.served, write_one)
-    if version >= 1:
-        writer.throttle_time()
-    writer.tags()
+REQUEST: Final = Struct(
+    ApiVersionsRequest,
+    STRING("client_software_name", "software_name", since=3),
+    STRING("client_software_version", "software_version", since=3),
+)
+_SERVED: Final = Struct(
+    ServedVersions, INT16("api_key", "api"), INT16("min_version", "first"), INT16("max_version", "last")
+)
+ANSWER: Final = Struct(ApiVersionsAnswer, ERROR, row("api_keys", Array(_SERVED), "served"), throttle(since=1))

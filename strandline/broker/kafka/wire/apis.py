@@ -1,4 +1,4 @@
-"""The versions of each API that are served, and the functions that read and write their messages.
+"""The versions of each API that are served, and the declarations of their messages.
 
 A version is served only if every one between the first and the last is. Some ends have a reason of their own:
 
@@ -10,7 +10,6 @@ A version is served only if every one between the first and the last is. Some en
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -28,6 +27,8 @@ from strandline.broker.kafka.wire.admin import (
 from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
 from strandline.broker.kafka.wire.groups import administration, membership
 from strandline.broker.kafka.wire.groups import offsets as group_offsets
+from strandline.broker.kafka.wire.table.compiled import reading, writing
+from strandline.broker.kafka.wire.table.rows import Struct
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -42,118 +43,132 @@ class ApiWire(Generic[Request, Answer]):
     first: int
     last: int
     flexible_since: int
-    read: Callable[[Reader, int], Request]
-    """Reads the whole request of a version, but the tags at its end: the router skips those. Raises
-    MalformedRequest."""
-    write: Callable[[Writer, Answer, int], Steps | None]
-    """Writes an answer in a version: at once, or in steps if it may be large."""
+    request: Struct[Request]
+    answer: Struct[Answer]
+
+    @property
+    def versions(self) -> range:
+        """Those that are served."""
+        return range(self.first, self.last + 1)
+
+    def flexible(self, version: int) -> bool:
+        """Whether lengths are varints, and structures end with tags."""
+        return version >= self.flexible_since
+
+    def read(self, reader: Reader, version: int) -> Request:
+        """Reads the whole request. Raises MalformedRequest."""
+        request: Request = reading(self.request, version, self.flexible(version))(reader)
+        return request
+
+    def write(self, writer: Writer, answer: Answer, version: int) -> Steps | None:
+        """Writes an answer: at once, or in steps if it may be large."""
+        return writing(self.answer, version, self.flexible(version))(writer, answer)
+
+    def read_answer(self, reader: Reader, version: int) -> Answer:
+        """The client's part. Raises MalformedRequest."""
+        answer: Answer = reading(self.answer, version, self.flexible(version))(reader)
+        return answer
+
+    def write_request(self, writer: Writer, request: Request, version: int) -> None:
+        """The client's part."""
+        writing(self.request, version, self.flexible(version))(writer, request)
 
 
 NEVER: Final = 2**15
 """As the first flexible version: none of those that are served."""
 
 
-PRODUCE: Final = ApiWire(0, "Produce", 0, 10, 9, produce.read_request, produce.write_answer)
-FETCH: Final = ApiWire(1, "Fetch", 4, 12, 12, fetch.read_request, fetch.write_answer)
-LIST_OFFSETS: Final = ApiWire(
-    2, "ListOffsets", 1, 7, 6, offsets.read_list_offsets, offsets.write_list_offsets
-)
-METADATA: Final = ApiWire(3, "Metadata", 0, 12, 9, metadata.read_request, metadata.write_answer)
-FIND_COORDINATOR: Final = ApiWire(
-    10, "FindCoordinator", 0, 4, 3, coordinator.read_request, coordinator.write_answer
-)
-INIT_PRODUCER_ID: Final = ApiWire(
-    22, "InitProducerId", 0, 4, 2, producer_id.read_request, producer_id.write_answer
-)
+PRODUCE: Final = ApiWire(0, "Produce", 0, 10, 9, produce.REQUEST, produce.ANSWER)
+FETCH: Final = ApiWire(1, "Fetch", 4, 12, 12, fetch.REQUEST, fetch.ANSWER)
+LIST_OFFSETS: Final = ApiWire(2, "ListOffsets", 1, 7, 6, offsets.LIST_REQUEST, offsets.LIST_ANSWER)
+METADATA: Final = ApiWire(3, "Metadata", 0, 12, 9, metadata.REQUEST, metadata.ANSWER)
+FIND_COORDINATOR: Final = ApiWire(10, "FindCoordinator", 0, 4, 3, coordinator.REQUEST, coordinator.ANSWER)
+INIT_PRODUCER_ID: Final = ApiWire(22, "InitProducerId", 0, 4, 2, producer_id.REQUEST, producer_id.ANSWER)
 OFFSET_FOR_LEADER_EPOCH: Final = ApiWire(
-    23, "OffsetForLeaderEpoch", 2, 4, 4, offsets.read_epoch_ends, offsets.write_epoch_ends
+    23, "OffsetForLeaderEpoch", 2, 4, 4, offsets.ENDS_REQUEST, offsets.ENDS_ANSWER
 )
 
 # --- logins -----------------------------------------------------------------------------------
 
-SASL_HANDSHAKE: Final = ApiWire(17, "SaslHandshake", 0, 1, NEVER, sasl.read_handshake, sasl.write_handshake)
+SASL_HANDSHAKE: Final = ApiWire(
+    17, "SaslHandshake", 0, 1, NEVER, sasl.HANDSHAKE_REQUEST, sasl.HANDSHAKE_ANSWER
+)
 SASL_AUTHENTICATE: Final = ApiWire(
-    36, "SaslAuthenticate", 0, 2, 2, sasl.read_authenticate, sasl.write_authenticate
+    36, "SaslAuthenticate", 0, 2, 2, sasl.AUTHENTICATE_REQUEST, sasl.AUTHENTICATE_ANSWER
 )
 
 # --- groups -----------------------------------------------------------------------------------
 
 OFFSET_COMMIT: Final = ApiWire(
-    8, "OffsetCommit", 2, 8, 8, group_offsets.read_commit, group_offsets.write_commit
+    8, "OffsetCommit", 2, 8, 8, group_offsets.COMMIT_REQUEST, group_offsets.COMMIT_ANSWER
 )
-OFFSET_FETCH: Final = ApiWire(9, "OffsetFetch", 1, 8, 6, group_offsets.read_fetch, group_offsets.write_fetch)
-JOIN_GROUP: Final = ApiWire(11, "JoinGroup", 0, 9, 6, membership.read_join, membership.write_join)
-HEARTBEAT: Final = ApiWire(12, "Heartbeat", 0, 4, 4, membership.read_heartbeat, membership.write_heartbeat)
-LEAVE_GROUP: Final = ApiWire(13, "LeaveGroup", 0, 5, 4, membership.read_leave, membership.write_leave)
-SYNC_GROUP: Final = ApiWire(14, "SyncGroup", 0, 5, 4, membership.read_sync, membership.write_sync)
+OFFSET_FETCH: Final = ApiWire(
+    9, "OffsetFetch", 1, 8, 6, group_offsets.FETCH_REQUEST, group_offsets.FETCH_ANSWER
+)
+JOIN_GROUP: Final = ApiWire(11, "JoinGroup", 0, 9, 6, membership.JOIN_REQUEST, membership.JOIN_ANSWER)
+HEARTBEAT: Final = ApiWire(
+    12, "Heartbeat", 0, 4, 4, membership.HEARTBEAT_REQUEST, membership.HEARTBEAT_ANSWER
+)
+LEAVE_GROUP: Final = ApiWire(13, "LeaveGroup", 0, 5, 4, membership.LEAVE_REQUEST, membership.LEAVE_ANSWER)
+SYNC_GROUP: Final = ApiWire(14, "SyncGroup", 0, 5, 4, membership.SYNC_REQUEST, membership.SYNC_ANSWER)
 DESCRIBE_GROUPS: Final = ApiWire(
-    15, "DescribeGroups", 0, 5, 5, administration.read_describe, administration.write_describe
+    15, "DescribeGroups", 0, 5, 5, administration.DESCRIBE_REQUEST, administration.DESCRIBE_ANSWER
 )
-LIST_GROUPS: Final = ApiWire(16, "ListGroups", 0, 5, 3, administration.read_list, administration.write_list)
+LIST_GROUPS: Final = ApiWire(
+    16, "ListGroups", 0, 5, 3, administration.LIST_REQUEST, administration.LIST_ANSWER
+)
 DELETE_GROUPS: Final = ApiWire(
-    42, "DeleteGroups", 0, 2, 2, administration.read_delete, administration.write_delete
+    42, "DeleteGroups", 0, 2, 2, administration.DELETE_REQUEST, administration.DELETE_ANSWER
 )
 OFFSET_DELETE: Final = ApiWire(
-    47, "OffsetDelete", 0, 0, NEVER, group_offsets.read_delete, group_offsets.write_delete
+    47, "OffsetDelete", 0, 0, NEVER, group_offsets.DELETE_REQUEST, group_offsets.DELETE_ANSWER
 )
 
 # --- admin ------------------------------------------------------------------------------------
 
 CREATE_TOPICS: Final = ApiWire(
-    19, "CreateTopics", 0, 7, 5, topic_changes.read_create_topics, topic_changes.write_create_topics
+    19, "CreateTopics", 0, 7, 5, topic_changes.CREATE_REQUEST, topic_changes.CREATE_ANSWER
 )
 DELETE_TOPICS: Final = ApiWire(
-    20, "DeleteTopics", 0, 6, 4, topic_changes.read_delete_topics, topic_changes.write_delete_topics
+    20, "DeleteTopics", 0, 6, 4, topic_changes.DELETE_REQUEST, topic_changes.DELETE_ANSWER
 )
 CREATE_PARTITIONS: Final = ApiWire(
-    37,
-    "CreatePartitions",
-    0,
-    3,
-    2,
-    topic_changes.read_create_partitions,
-    topic_changes.write_create_partitions,
+    37, "CreatePartitions", 0, 3, 2, topic_changes.GROW_REQUEST, topic_changes.GROW_ANSWER
 )
-DESCRIBE_ACLS: Final = ApiWire(29, "DescribeAcls", 1, 3, 2, acls.read_describe, acls.write_describe)
-CREATE_ACLS: Final = ApiWire(30, "CreateAcls", 1, 3, 2, acls.read_create, acls.write_create)
-DELETE_ACLS: Final = ApiWire(31, "DeleteAcls", 1, 3, 2, acls.read_delete, acls.write_delete)
+DESCRIBE_ACLS: Final = ApiWire(29, "DescribeAcls", 1, 3, 2, acls.DESCRIBE_REQUEST, acls.DESCRIBE_ANSWER)
+CREATE_ACLS: Final = ApiWire(30, "CreateAcls", 1, 3, 2, acls.CREATE_REQUEST, acls.CREATE_ANSWER)
+DELETE_ACLS: Final = ApiWire(31, "DeleteAcls", 1, 3, 2, acls.DELETE_REQUEST, acls.DELETE_ANSWER)
 DESCRIBE_CONFIGS: Final = ApiWire(
-    32, "DescribeConfigs", 1, 4, 4, configs.read_describe, configs.write_describe
+    32, "DescribeConfigs", 1, 4, 4, configs.DESCRIBE_REQUEST, configs.DESCRIBE_ANSWER
 )
-ALTER_CONFIGS: Final = ApiWire(33, "AlterConfigs", 0, 2, 2, configs.read_alter, configs.write_alter)
+ALTER_CONFIGS: Final = ApiWire(33, "AlterConfigs", 0, 2, 2, configs.ALTER_REQUEST, configs.ALTER_ANSWER)
 INCREMENTAL_ALTER_CONFIGS: Final = ApiWire(
-    44, "IncrementalAlterConfigs", 0, 1, 1, configs.read_incremental_alter, configs.write_alter
+    44, "IncrementalAlterConfigs", 0, 1, 1, configs.INCREMENTAL_REQUEST, configs.ALTER_ANSWER
 )
 DESCRIBE_CLIENT_QUOTAS: Final = ApiWire(
-    48, "DescribeClientQuotas", 0, 1, 1, quotas.read_describe, quotas.write_describe
+    48, "DescribeClientQuotas", 0, 1, 1, quotas.DESCRIBE_REQUEST, quotas.DESCRIBE_ANSWER
 )
-ALTER_CLIENT_QUOTAS: Final = ApiWire(49, "AlterClientQuotas", 0, 1, 1, quotas.read_alter, quotas.write_alter)
-DELETE_RECORDS: Final = ApiWire(
-    21, "DeleteRecords", 0, 2, 2, replicas.read_deletions, replicas.write_deletions
+ALTER_CLIENT_QUOTAS: Final = ApiWire(
+    49, "AlterClientQuotas", 0, 1, 1, quotas.ALTER_REQUEST, quotas.ALTER_ANSWER
 )
+DELETE_RECORDS: Final = ApiWire(21, "DeleteRecords", 0, 2, 2, replicas.DELETE_REQUEST, replicas.DELETE_ANSWER)
 DESCRIBE_LOG_DIRS: Final = ApiWire(
-    35, "DescribeLogDirs", 1, 4, 2, replicas.read_log_dirs, replicas.write_log_dirs
+    35, "DescribeLogDirs", 1, 4, 2, replicas.DIRS_REQUEST, replicas.DIRS_ANSWER
 )
-ELECT_LEADERS: Final = ApiWire(
-    43, "ElectLeaders", 0, 2, 2, placement.read_elections, placement.write_elections
-)
+ELECT_LEADERS: Final = ApiWire(43, "ElectLeaders", 0, 2, 2, placement.ELECT_REQUEST, placement.ELECT_ANSWER)
 ALTER_PARTITION_REASSIGNMENTS: Final = ApiWire(
-    45,
-    "AlterPartitionReassignments",
-    0,
-    0,
-    0,
-    placement.read_reassignments,
-    placement.write_reassignments,
+    45, "AlterPartitionReassignments", 0, 0, 0, placement.REASSIGN_REQUEST, placement.REASSIGN_ANSWER
 )
 LIST_PARTITION_REASSIGNMENTS: Final = ApiWire(
-    46, "ListPartitionReassignments", 0, 0, 0, placement.read_list, placement.write_list
+    46, "ListPartitionReassignments", 0, 0, 0, placement.LIST_REQUEST, placement.LIST_ANSWER
 )
 DESCRIBE_USERS: Final = ApiWire(
-    50, "DescribeUserScramCredentials", 0, 0, 0, users.read_describe, users.write_describe
+    50, "DescribeUserScramCredentials", 0, 0, 0, users.DESCRIBE_REQUEST, users.DESCRIBE_ANSWER
 )
-ALTER_USERS: Final = ApiWire(51, "AlterUserScramCredentials", 0, 0, 0, users.read_alter, users.write_alter)
-DESCRIBE_CLUSTER: Final = ApiWire(60, "DescribeCluster", 0, 1, 0, cluster.read_request, cluster.write_answer)
+ALTER_USERS: Final = ApiWire(
+    51, "AlterUserScramCredentials", 0, 0, 0, users.ALTER_REQUEST, users.ALTER_ANSWER
+)
+DESCRIBE_CLUSTER: Final = ApiWire(60, "DescribeCluster", 0, 1, 0, cluster.REQUEST, cluster.ANSWER)
 DESCRIBE_PRODUCERS: Final = ApiWire(
-    61, "DescribeProducers", 0, 0, 0, replicas.read_producers, replicas.write_producers
+    61, "DescribeProducers", 0, 0, 0, replicas.PRODUCERS_REQUEST, replicas.PRODUCERS_ANSWER
 )

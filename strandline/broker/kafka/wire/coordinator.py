@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
+from strandline.broker.kafka.wire.table.rows import (
+    ERROR,
+    INT8,
+    INT32,
+    STRING,
+    Array,
+    Inline,
+    One,
+    Struct,
+    inline,
+    row,
+    throttle,
+)
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -32,35 +44,18 @@ class FindCoordinatorAnswer(NamedTuple):
     found: tuple[FoundCoordinator, ...]
 
 
-def read_request(reader: Reader, version: int) -> FindCoordinatorRequest:
-    if version >= 4:
-        kind = reader.int8()
-        return FindCoordinatorRequest(reader.array(Reader.string, bytes_min=1), kind)
-    key = reader.string()
-    return FindCoordinatorRequest((key,), reader.int8() if version >= 1 else GROUP)
-
-
-def write_answer(writer: Writer, answer: FindCoordinatorAnswer, version: int) -> None:
-    def write_address(found: FoundCoordinator) -> None:
-        writer.int32(found.broker)
-        writer.string(found.host)
-        writer.int32(found.port)
-
-    def write_one(found: FoundCoordinator) -> None:
-        writer.string(found.key)
-        write_address(found)
-        writer.int16(found.error)
-        writer.string(found.message)
-        writer.tags()
-
-    if version >= 1:
-        writer.throttle_time()
-    if version >= 4:
-        writer.array(answer.found, write_one)
-    else:
-        (found,) = answer.found
-        writer.int16(found.error)
-        if version >= 1:
-            writer.string(found.message)
-        write_address(found)
-    writer.tags()
+REQUEST: Final = Struct(
+    FindCoordinatorRequest,
+    row("key", One(STRING), "keys", until=3),
+    INT8("key_type", "kind", since=1),
+    row("coordinator_keys", Array(STRING), "keys", since=4),
+)
+_KEY: Final = STRING("key", since=4, absent="")
+_ADDRESS: Final = (INT32("node_id", "broker"), STRING("host"), INT32("port"))
+_ERROR: Final = (ERROR, STRING("error_message", "message", since=1, nullable=1))
+ANSWER: Final = Struct(
+    FindCoordinatorAnswer,
+    throttle(since=1),
+    inline("found", One(Inline(Struct(FoundCoordinator, _KEY, *_ERROR, *_ADDRESS))), until=3),
+    row("coordinators", Array(Struct(FoundCoordinator, _KEY, *_ADDRESS, *_ERROR)), "found", since=4),
+)

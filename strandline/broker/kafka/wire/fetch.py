@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
-from strandline.broker.kafka.wire.leaders import CurrentLeader, leader_tags
-from strandline.broker.kafka.wire.topics import OfTopic, Topics, read_topics
+from strandline.broker.kafka.wire.leaders import CURRENT_LEADER, CurrentLeader
+from strandline.broker.kafka.wire.table.rows import (
+    ERROR,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    PARTITION,
+    RECORDS,
+    STRING,
+    Array,
+    Struct,
+    constant,
+    row,
+    throttle,
+)
+from strandline.broker.kafka.wire.topics import Topics, partitions_by_topic, topics
 
-_PARTITION_BYTES_MIN: Final = 16
-_FETCH: Final = struct.Struct(">iiiib")
-_POSITION: Final = struct.Struct(">iiq")
-_FETCHED: Final = struct.Struct(">ihqq")
-
+CONSUMER: Final = -1
+"""In the place of a follower's id."""
 READ_COMMITTED: Final = 1
 """As `isolation_level`: records of transactions that ended well."""
 FINAL_SESSION_EPOCH: Final = -1
@@ -39,6 +49,13 @@ class FetchRequest(NamedTuple):
     session_epoch: int = FINAL_SESSION_EPOCH
 
 
+class AbortedTransaction(NamedTuple):
+    """There are none: no broker makes one."""
+
+    producer_id: int
+    first_offset: int
+
+
 class FetchedPartition(NamedTuple):
     partition: int
     error: int = 0
@@ -48,70 +65,61 @@ class FetchedPartition(NamedTuple):
     records: bytes = b""
     leader: CurrentLeader | None = None
     """For clients from version 12 on."""
+    aborted: tuple[AbortedTransaction, ...] | None = None
+    """An empty list for readers of committed records."""
 
 
 class FetchAnswer(NamedTuple):
-    """`error` is for the whole request; clients before version 7 do not see it. `aborted`: whether the
-    (empty) list of aborted transactions is sent, as to readers of committed records."""
+    """`error` is for the whole request; clients before version 7 do not see it."""
 
     topics: Topics[FetchedPartition]
     error: int = 0
-    aborted: bool = False
 
 
-def read_request(reader: Reader, version: int) -> FetchRequest:
-    def read_partition(reader: Reader) -> PartitionPosition:
-        if version >= 9:
-            partition, epoch, offset = reader.numbers(_POSITION)
-        else:
-            partition, epoch, offset = reader.int32(), -1, reader.int64()
-        if version >= 12:
-            reader.int32()  # the epoch of the last record that a follower fetched
-        if version >= 5:
-            reader.int64()  # the log start of a follower
-        return PartitionPosition(partition, epoch, offset, reader.int32())
-
-    _follower, wait_ms, bytes_min, bytes_max, isolation_level = reader.numbers(_FETCH)
-    session_id, session_epoch = 0, FINAL_SESSION_EPOCH
-    if version >= 7:
-        session_id, session_epoch = reader.int32(), reader.int32()
-    topics = read_topics(reader, read_partition, bytes_min=_PARTITION_BYTES_MIN)
-    if version >= 7:
-        reader.array(_skip_forgotten, bytes_min=2)
-    if version >= 11:
-        reader.string()  # the client's rack
-    return FetchRequest(wait_ms, bytes_min, bytes_max, isolation_level, topics, session_id, session_epoch)
+def _copied(records: memoryview | None) -> bytes:
+    """A client keeps the records longer than the frame."""
+    return bytes(records or b"")
 
 
-def _skip_forgotten(reader: Reader) -> None:
-    """Partitions of one topic that leave a session."""
-    reader.string()
-    reader.array(Reader.int32, bytes_min=4)
-    reader.tags()
-
-
-def write_answer(writer: Writer, answer: FetchAnswer, version: int) -> None:
-    aborted: tuple[int, ...] | None = () if answer.aborted else None
-
-    def write_partition(found: FetchedPartition) -> None:
-        stable = found.last_stable_offset
-        writer.numbers(_FETCHED, found.partition, found.error, found.high_watermark, stable)
-        if version >= 5:
-            writer.int64(found.log_start_offset)
-        writer.array(aborted, writer.int64)
-        if version >= 11:
-            writer.int32(-1)  # the replica to read from: the leader
-        writer.records(found.records)
-        writer.tags(leader_tags(1, found.leader))
-
-    def write_topic(topic: OfTopic[FetchedPartition]) -> None:
-        writer.string(topic.name)
-        writer.array(topic.partitions, write_partition)
-        writer.tags()
-
-    writer.throttle_time()
-    if version >= 7:
-        writer.int16(answer.error)
-        writer.int32(0)  # no session
-    writer.array(answer.topics, write_topic)
-    writer.tags()
+_POSITION: Final = Struct(
+    PartitionPosition,
+    INT32("partition"),
+    INT32("current_leader_epoch", "leader_epoch", since=9, absent=-1),
+    INT64("fetch_offset", "offset"),
+    constant("last_fetched_epoch", INT32, -1, since=12),
+    constant("log_start_offset", INT64, -1, since=5),
+    INT32("partition_max_bytes", "bytes_max"),
+)
+REQUEST: Final = Struct(
+    FetchRequest,
+    constant("replica_id", INT32, CONSUMER),
+    INT32("max_wait_ms", "wait_ms"),
+    INT32("min_bytes", "bytes_min"),
+    INT32("max_bytes", "bytes_max"),
+    INT8("isolation_level"),
+    INT32("session_id", since=7),
+    INT32("session_epoch", since=7),
+    topics(_POSITION, topic="topic"),
+    constant("forgotten_topics_data", partitions_by_topic(INT32, topic="topic"), (), since=7),
+    constant("rack_id", STRING, "", since=11),
+)
+_ABORTED: Final = Struct(AbortedTransaction, INT64("producer_id"), INT64("first_offset"))
+_FETCHED: Final = Struct(
+    FetchedPartition,
+    PARTITION,
+    ERROR,
+    INT64("high_watermark"),
+    INT64("last_stable_offset"),
+    INT64("log_start_offset", since=5),
+    row("current_leader", CURRENT_LEADER, "leader", since=12, tag=1),
+    row("aborted_transactions", Array(_ABORTED), "aborted", nullable=4),
+    constant("preferred_read_replica", INT32, -1, since=11),
+    RECORDS("records", nullable=0, read=_copied),
+)
+ANSWER: Final = Struct(
+    FetchAnswer,
+    throttle(),
+    INT16("error_code", "error", since=7),
+    constant("session_id", INT32, 0, since=7),
+    topics(_FETCHED, "responses", topic="topic"),
+)

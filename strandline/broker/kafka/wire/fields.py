@@ -1,7 +1,7 @@
 """The fields of Kafka's messages: numbers, strings, arrays and tags, in their plain and their compact forms.
 
 Versions of a message before its first *flexible* one have lengths of two or four bytes. Flexible versions
-have varints, and end each structure with tagged fields (KIP-482), which are skipped here.
+have varints, and end each structure with tagged fields (KIP-482). Unknown ones are skipped.
 
 The reader distrusts its input. It makes nothing before the bytes that are left justify it, it bounds the
 elements of all arrays of one request together, and everything wrong is a `MalformedRequest`.
@@ -10,12 +10,10 @@ elements of all arrays of one request together, and everything wrong is a `Malfo
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from strandline.errors import InvalidRequest
-
-T = TypeVar("T")
 
 ELEMENTS_MAX: Final = 20_000
 """Elements of all arrays, and tags, in one request: the number of replicas that a broker may have."""
@@ -129,7 +127,7 @@ class Reader:
         except UnicodeDecodeError:
             raise self._wrong("a string is not UTF-8") from None
 
-    def nullable_bytes(self) -> memoryview | None:
+    def nullable_part(self) -> memoryview | None:
         """A part of the frame; nothing is copied."""
         length = self.varint() - 1 if self.flexible else self.int32()
         if length == -1:
@@ -139,31 +137,35 @@ class Reader:
         start = self._step(length)
         return self._data[start : start + length]
 
-    def blob(self) -> bytes:
-        """A copy, which outlives the frame."""
-        found = self.nullable_bytes()
+    def part(self) -> memoryview:
+        found = self.nullable_part()
         if found is None:
             raise self._wrong("bytes are null")
-        return bytes(found)
+        return found
+
+    def blob(self) -> bytes:
+        """A copy, which outlives the frame."""
+        return bytes(self.part())
 
     # --- arrays ------------------------------------------------------------------------------
 
-    def array(self, read: Callable[[Reader], T], *, bytes_min: int) -> tuple[T, ...]:
-        """The elements of an array. Each has at least `bytes_min` bytes, so a count that is a lie is found
-        before anything is made."""
-        found = self.nullable_array(read, bytes_min=bytes_min)
-        if found is None:
+    def count(self, bytes_min: int) -> int:
+        """The number of elements of an array. Each has at least `bytes_min` bytes, so a count that is a lie
+        is found before anything is made."""
+        count = self.nullable_count(bytes_min)
+        if count < 0:
             raise self._wrong("an array is null")
-        return found
+        return count
 
-    def nullable_array(self, read: Callable[[Reader], T], *, bytes_min: int) -> tuple[T, ...] | None:
+    def nullable_count(self, bytes_min: int) -> int:
+        """The same; -1 for null."""
         count = self.varint() - 1 if self.flexible else self.int32()
         if count == -1:
-            return None
+            return count
         if count < 0 or count * bytes_min > self.left:
             raise self._wrong(f"{count} elements in {self.left} bytes")
         self._count(count)
-        return tuple([read(self) for _ in range(count)])
+        return count
 
     def _count(self, more: int) -> None:
         self._elements += more
@@ -173,14 +175,32 @@ class Reader:
     # --- tags --------------------------------------------------------------------------------
 
     def tags(self) -> None:
-        """Skips the tagged fields at the end of a structure, known or unknown, in any order."""
-        if not self.flexible:
-            return
+        """Skips the tagged fields at the end of a structure."""
+        if self.flexible:
+            self.known_tags({})
+
+    def known_tags(self, known: Mapping[int, Callable[[Reader], Any]]) -> dict[int, Any]:
+        """The values of these tagged fields, which come in any order among others. Of one that comes twice,
+        the last counts."""
+        found = {}
         count = self.varint()
         self._count(count)
         for _ in range(count):
-            self.varint()
-            self._step(self.varint())
+            number, size = self.varint(), self.varint()
+            start = self._step(size)
+            if number in known:
+                found[number] = self._within(start, known[number])
+        return found
+
+    def _within(self, start: int, read: Callable[[Reader], Any]) -> Any:
+        """Reads from `start` to here, and no further. Bytes after what was read are ignored."""
+        self._at, self._end, at, end = start, self._at, self._at, self._end
+        found = read(self)
+        self._at, self._end = at, end
+        return found
+
+    def skip(self, size: int) -> None:
+        self._step(size)
 
     # --- the position ------------------------------------------------------------------------
 
@@ -199,13 +219,13 @@ class Reader:
 class Writer:
     """Writes the fields of one answer. Records become parts of their own, so that they are not copied."""
 
-    __slots__ = ("_parts", "_tail", "_throttle_ms", "flexible")
+    __slots__ = ("_parts", "_tail", "flexible", "throttle_ms")
 
     def __init__(self, *, flexible: bool = False, throttle_ms: int = 0) -> None:
         """`throttle_ms`: how long the client waits for its quota, which most answers say."""
         self._parts: list[Part] = []
         self._tail = bytearray()
-        self._throttle_ms = throttle_ms
+        self.throttle_ms = throttle_ms
         self.flexible = flexible
 
     def parts(self) -> list[Part]:
@@ -215,31 +235,17 @@ class Writer:
             self._tail = bytearray()
         return self._parts
 
-    def int8(self, number: int) -> None:
-        self._tail += _INT8.pack(number)
+    def nested(self) -> Writer:
+        """A writer for the value of a tagged field."""
+        return Writer(flexible=True)
 
-    def int16(self, number: int) -> None:
-        self._tail += _INT16.pack(number)
-
-    def int32(self, number: int) -> None:
-        self._tail += _INT32.pack(number)
-
-    def int64(self, number: int) -> None:
-        self._tail += _INT64.pack(number)
-
-    def float64(self, number: float) -> None:
-        self._tail += _FLOAT64.pack(number)
-
-    def throttle_time(self) -> None:
-        """How long the client waits."""
-        self.int32(self._throttle_ms)
-
-    def numbers(self, fields: struct.Struct, *values: int) -> None:
-        """Several numbers in a row, faster than one by one."""
+    def numbers(self, fields: struct.Struct, *values: float) -> None:
+        """Numbers in a row."""
         self._tail += fields.pack(*values)
 
-    def boolean(self, value: bool) -> None:
-        self.int8(int(value))
+    def alike(self, code: str, values: Sequence[float]) -> None:
+        """Numbers of one type in a row. `code` is its format in `struct`."""
+        self._tail += struct.pack(f">{len(values)}{code}", *values)
 
     def uuid(self, digits: str) -> None:
         """32 hexadecimal digits."""
@@ -257,7 +263,7 @@ class Writer:
         if self.flexible:
             self.varint(length + 1)
         else:
-            self.int16(length)
+            self._tail += _INT16.pack(length)
         if encoded:
             self._tail += encoded
 
@@ -272,30 +278,15 @@ class Writer:
         if records:
             self.parts().append(records)
 
-    def array(self, elements: Sequence[T] | None, write: Callable[[T], None]) -> None:
-        self.length(-1 if elements is None else len(elements))
-        for element in elements or ():
-            write(element)
-
-    def large_array(self, elements: Sequence[T], write: Callable[[T], None]) -> Steps:
-        """An array whose elements only memory bounds."""
-        self.length(len(elements))
-        for start in range(0, len(elements), ELEMENTS_PER_STEP):
-            for element in elements[start : start + ELEMENTS_PER_STEP]:
-                write(element)
-            yield
-
     def length(self, length: int) -> None:
         """Of an array or of bytes; -1 for null."""
         if self.flexible:
             self.varint(length + 1)
         else:
-            self.int32(length)
+            self._tail += _INT32.pack(length)
 
-    def tags(self, fields: Sequence[Tagged] = ()) -> None:
-        """Ends a structure, with these tagged fields. Versions that are not flexible have none."""
-        if not self.flexible:
-            return
+    def tags(self, fields: Sequence[Tagged]) -> None:
+        """Ends a structure of a flexible version, with these tagged fields."""
         self.varint(len(fields))
         for number, field in fields:
             data = b"".join(field.parts())

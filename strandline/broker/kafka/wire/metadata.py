@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
+from strandline.broker.kafka.wire.table.rows import (
+    BOOL,
+    ERROR,
+    INT32,
+    PARTITION,
+    STRING,
+    UUID,
+    Array,
+    Struct,
+    row,
+    throttle,
+)
 
 NO_TOPIC_ID: Final = "0" * 32
 OPERATIONS_UNKNOWN: Final = -(2**31)
@@ -63,71 +74,56 @@ class MetadataAnswer(NamedTuple):
     operations: int = OPERATIONS_UNKNOWN
 
 
-def read_request(reader: Reader, version: int) -> MetadataRequest:
-    def read_topic(reader: Reader) -> TopicWanted:
-        if version >= 10:
-            topic_id = reader.uuid()
-            wanted = TopicWanted(reader.nullable_string(), topic_id)
-        else:
-            wanted = TopicWanted(reader.string())
-        reader.tags()
-        return wanted
+_NAMED: Final = Array(Struct(TopicWanted, STRING("name")))
+_NAMED_OR_NUMBERED: Final = Array(
+    Struct(TopicWanted, UUID("topic_id", since=10), STRING("name", nullable=10))
+)
+_CLUSTER_OPERATIONS_UNTIL: Final = 10
 
-    if version == 0:
-        topics = reader.array(read_topic, bytes_min=2)
-        return MetadataRequest(topics or None)
-    wanted = reader.nullable_array(read_topic, bytes_min=2)
-    auto_create = reader.boolean() if version >= 4 else True
-    cluster_operations = reader.boolean() if 8 <= version <= 10 else False
-    topic_operations = reader.boolean() if version >= 8 else False
-    return MetadataRequest(wanted, auto_create, cluster_operations, topic_operations)
-
-
-def write_answer(writer: Writer, answer: MetadataAnswer, version: int) -> Steps:
-    def write_broker(broker: BrokerAddress) -> None:
-        writer.int32(broker.broker)
-        writer.string(broker.host)
-        writer.int32(broker.port)
-        if version >= 1:
-            writer.string(broker.rack)
-        writer.tags()
-
-    if version >= 3:
-        writer.throttle_time()
-    writer.array(answer.brokers, write_broker)
-    if version >= 2:
-        writer.string(answer.cluster_id)
-    if version >= 1:
-        writer.int32(answer.controller)
-    writer.length(len(answer.topics))
-    for topic in answer.topics:
-        yield from _write_topic(writer, topic, version)
-        yield
-    if 8 <= version <= 10:
-        writer.int32(answer.operations)
-    writer.tags()
-
-
-def _write_topic(writer: Writer, topic: TopicFacts, version: int) -> Steps:
-    def write_partition(partition: PartitionFacts) -> None:
-        writer.int16(partition.error)
-        writer.int32(partition.partition)
-        writer.int32(partition.leader)
-        if version >= 7:
-            writer.int32(partition.leader_epoch)
-        writer.array(partition.replicas, writer.int32)
-        writer.array(partition.isr, writer.int32)
-        if version >= 5:
-            writer.array(partition.offline, writer.int32)
-        writer.tags()
-
-    writer.int16(topic.error)
-    writer.string(topic.name if version >= 12 else topic.name or "")
-    if version >= 10:
-        writer.uuid(topic.topic_id)
-    if version >= 1:
-        writer.boolean(topic.is_internal)
-    yield from writer.large_array(topic.partitions, write_partition)
-    if version >= 8:
-        writer.int32(topic.operations)
-    writer.tags()
+REQUEST: Final = Struct(
+    MetadataRequest,
+    row("topics", _NAMED, until=0, read=lambda wanted: wanted or None),  # empty meant all
+    row("topics", _NAMED_OR_NUMBERED, since=1, nullable=1),
+    BOOL("allow_auto_topic_creation", "auto_create", since=4),
+    BOOL(
+        "include_cluster_authorized_operations",
+        "cluster_operations",
+        since=8,
+        until=_CLUSTER_OPERATIONS_UNTIL,
+    ),
+    BOOL("include_topic_authorized_operations", "topic_operations", since=8),
+)
+ADDRESS: Final = (
+    INT32("node_id", "broker"),
+    STRING("host"),
+    INT32("port"),
+    STRING("rack", since=1, nullable=1),
+)
+_PARTITION: Final = Struct(
+    PartitionFacts,
+    ERROR,
+    PARTITION,
+    INT32("leader_id", "leader"),
+    INT32("leader_epoch", since=7, absent=-1),
+    row("replica_nodes", Array(INT32), "replicas"),
+    row("isr_nodes", Array(INT32), "isr"),
+    row("offline_replicas", Array(INT32), "offline", since=5),
+)
+_TOPIC: Final = Struct(
+    TopicFacts,
+    ERROR,
+    STRING("name", nullable=12),
+    UUID("topic_id", since=10),
+    BOOL("is_internal", since=1),
+    row("partitions", Array(_PARTITION, large=True)),
+    INT32("topic_authorized_operations", "operations", since=8),
+)
+ANSWER: Final = Struct(
+    MetadataAnswer,
+    throttle(since=3),
+    row("brokers", Array(Struct(BrokerAddress, *ADDRESS))),
+    STRING("cluster_id", since=2, nullable=2, absent=None),
+    INT32("controller_id", "controller", since=1, absent=-1),
+    row("topics", Array(_TOPIC)),
+    INT32("cluster_authorized_operations", "operations", since=8, until=_CLUSTER_OPERATIONS_UNTIL),
+)

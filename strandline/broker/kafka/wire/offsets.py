@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
-from strandline.broker.kafka.wire.topics import Topics, read_topics, write_topics
+from strandline.broker.kafka.wire.table.rows import (
+    ERROR,
+    INT8,
+    INT32,
+    INT64,
+    PARTITION,
+    Struct,
+    constant,
+    throttle,
+)
+from strandline.broker.kafka.wire.topics import Topics, topics
 
-_TIME_BYTES_MIN: Final = 12
-_EPOCH_BYTES_MIN: Final = 12
+CONSUMER: Final = -1
+"""In the place of a follower's id."""
 
 # --- ListOffsets ------------------------------------------------------------------------------
 
@@ -38,31 +47,27 @@ class ListOffsetsAnswer(NamedTuple):
     topics: Topics[OffsetAtTime]
 
 
-def read_list_offsets(reader: Reader, version: int) -> ListOffsetsRequest:
-    def read_partition(reader: Reader) -> PartitionTime:
-        partition = reader.int32()
-        epoch = reader.int32() if version >= 4 else -1
-        return PartitionTime(partition, epoch, reader.int64())
-
-    reader.int32()  # the id of a follower
-    if version >= 2:
-        reader.int8()  # isolation level: without transactions all committed records are stable
-    return ListOffsetsRequest(read_topics(reader, read_partition, bytes_min=_TIME_BYTES_MIN))
-
-
-def write_list_offsets(writer: Writer, answer: ListOffsetsAnswer, version: int) -> None:
-    def write_partition(found: OffsetAtTime) -> None:
-        writer.int32(found.partition)
-        writer.int16(found.error)
-        writer.int64(found.timestamp_ms)
-        writer.int64(found.offset)
-        if version >= 4:
-            writer.int32(found.leader_epoch)
-
-    if version >= 2:
-        writer.throttle_time()
-    write_topics(writer, answer.topics, write_partition)
-    writer.tags()
+_TIME: Final = Struct(
+    PartitionTime,
+    PARTITION,
+    INT32("current_leader_epoch", "leader_epoch", since=4, absent=-1),
+    INT64("timestamp", "timestamp_ms"),
+)
+LIST_REQUEST: Final = Struct(
+    ListOffsetsRequest,
+    constant("replica_id", INT32, CONSUMER),
+    constant("isolation_level", INT8, 0, since=2),  # without transactions all committed records are stable
+    topics(_TIME),
+)
+_AT_TIME: Final = Struct(
+    OffsetAtTime,
+    PARTITION,
+    ERROR,
+    INT64("timestamp", "timestamp_ms"),
+    INT64("offset"),
+    INT32("leader_epoch", since=4),
+)
+LIST_ANSWER: Final = Struct(ListOffsetsAnswer, throttle(since=2), topics(_AT_TIME))
 
 
 # --- OffsetForLeaderEpoch ---------------------------------------------------------------------
@@ -94,22 +99,16 @@ class EpochEndsAnswer(NamedTuple):
     topics: Topics[PartitionEpochEnd]
 
 
-def read_epoch_ends(reader: Reader, version: int) -> EpochEndsRequest:
-    def read_partition(reader: Reader) -> PartitionEpoch:
-        return PartitionEpoch(reader.int32(), reader.int32(), reader.int32())
-
-    if version >= 3:
-        reader.int32()  # the id of a follower
-    return EpochEndsRequest(read_topics(reader, read_partition, bytes_min=_EPOCH_BYTES_MIN))
-
-
-def write_epoch_ends(writer: Writer, answer: EpochEndsAnswer, version: int) -> None:
-    def write_partition(found: PartitionEpochEnd) -> None:
-        writer.int16(found.error)
-        writer.int32(found.partition)
-        writer.int32(found.epoch)
-        writer.int64(found.end_offset)
-
-    writer.throttle_time()
-    write_topics(writer, answer.topics, write_partition)
-    writer.tags()
+_EPOCH: Final = Struct(
+    PartitionEpoch,
+    INT32("partition"),
+    INT32("current_leader_epoch", "current_epoch"),
+    INT32("leader_epoch", "epoch"),
+)
+ENDS_REQUEST: Final = Struct(
+    EpochEndsRequest, constant("replica_id", INT32, CONSUMER, since=3), topics(_EPOCH, topic="topic")
+)
+_END: Final = Struct(
+    PartitionEpochEnd, ERROR, INT32("partition"), INT32("leader_epoch", "epoch"), INT64("end_offset")
+)
+ENDS_ANSWER: Final = Struct(EpochEndsAnswer, throttle(), topics(_END, topic="topic"))

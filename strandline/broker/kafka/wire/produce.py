@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
-from strandline.broker.kafka.wire.leaders import CurrentLeader, endpoint_tags, leader_tags
+from strandline.broker.kafka.wire.leaders import CURRENT_LEADER, ENDPOINTS, CurrentLeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress
-from strandline.broker.kafka.wire.topics import OfTopic, Topics, read_topics
+from strandline.broker.kafka.wire.table.rows import (
+    ERROR,
+    INT16,
+    INT32,
+    INT64,
+    RECORDS,
+    STRING,
+    Array,
+    Struct,
+    constant,
+    row,
+    throttle,
+)
+from strandline.broker.kafka.wire.topics import Topics, topics
 
 LEADERS_SINCE: Final = 10
 """The first version whose answers name leaders."""
-_PARTITION_BYTES_MIN: Final = 5
 
 
 class PartitionRecords(NamedTuple):
@@ -48,41 +59,33 @@ class ProduceAnswer(NamedTuple):
     endpoints: tuple[BrokerAddress, ...] = ()
 
 
-def read_request(reader: Reader, version: int) -> ProduceRequest:
-    def read_partition(reader: Reader) -> PartitionRecords:
-        return PartitionRecords(reader.int32(), reader.nullable_bytes())
-
-    transactional_id = reader.nullable_string() if version >= 3 else None
-    acks, timeout_ms = reader.int16(), reader.int32()
-    topics = read_topics(reader, read_partition, bytes_min=_PARTITION_BYTES_MIN)
-    return ProduceRequest(acks, timeout_ms, topics, transactional_id)
-
-
-def write_answer(writer: Writer, answer: ProduceAnswer, version: int) -> None:
-    def write_wrong(position: int) -> None:
-        writer.int32(position)
-        writer.string(None)  # the message of the batch says it for all
-        writer.tags()
-
-    def write_partition(found: ProducedPartition) -> None:
-        writer.int32(found.partition)
-        writer.int16(found.error)
-        writer.int64(found.base_offset)
-        if version >= 2:
-            writer.int64(-1)  # log append time: records keep the time of their creation
-        if version >= 5:
-            writer.int64(found.log_start_offset)
-        if version >= 8:
-            writer.array(found.wrong, write_wrong)
-            writer.string(found.message)
-        writer.tags(leader_tags(0, found.leader) if version >= LEADERS_SINCE else ())
-
-    def write_topic(topic: OfTopic[ProducedPartition]) -> None:
-        writer.string(topic.name)
-        writer.array(topic.partitions, write_partition)
-        writer.tags()
-
-    writer.array(answer.topics, write_topic)
-    if version >= 1:
-        writer.throttle_time()
-    writer.tags(endpoint_tags(0, answer.endpoints) if version >= LEADERS_SINCE else ())
+_RECORDS: Final = Struct(PartitionRecords, INT32("index", "partition"), RECORDS("records", nullable=0))
+REQUEST: Final = Struct(
+    ProduceRequest,
+    STRING("transactional_id", since=3, nullable=3),
+    INT16("acks"),
+    INT32("timeout_ms"),
+    topics(_RECORDS, "topic_data", partitions="partition_data"),
+)
+_WRONG: Final[Struct[Any]] = Struct(
+    None,
+    INT32("batch_index"),
+    constant("batch_index_error_message", STRING, None, nullable=0),  # that of the batch says it for all
+)
+_PRODUCED: Final = Struct(
+    ProducedPartition,
+    INT32("index", "partition"),
+    ERROR,
+    INT64("base_offset"),
+    constant("log_append_time_ms", INT64, -1, since=2),  # records keep the time of their creation
+    INT64("log_start_offset", since=5),
+    row("record_errors", Array(_WRONG), "wrong", since=8),
+    STRING("error_message", "message", since=8, nullable=8),
+    row("current_leader", CURRENT_LEADER, "leader", since=LEADERS_SINCE, tag=0),
+)
+ANSWER: Final = Struct(
+    ProduceAnswer,
+    topics(_PRODUCED, "responses", partitions="partition_responses"),
+    throttle(since=1),
+    row("node_endpoints", ENDPOINTS, "endpoints", since=LEADERS_SINCE, tag=0),
+)

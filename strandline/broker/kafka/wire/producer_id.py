@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
+from strandline.broker.kafka.wire.table.rows import (
+    ERROR,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    Struct,
+    constant,
+    throttle,
+)
 
 
 class InitProducerIdRequest(NamedTuple):
@@ -19,18 +28,11 @@ class InitProducerIdAnswer(NamedTuple):
     error: int = 0
 
 
-def read_request(reader: Reader, version: int) -> InitProducerIdRequest:
-    transactional_id = reader.nullable_string()
-    reader.int32()  # how long a transaction may take
-    if version >= 3:
-        reader.int64()  # the producer's id so far
-        reader.int16()  # its epoch
-    return InitProducerIdRequest(transactional_id)
-
-
-def write_answer(writer: Writer, answer: InitProducerIdAnswer, version: int) -> None:
-    writer.throttle_time()
-    writer.int16(answer.error)
-    writer.int64(answer.producer_id)
-    writer.int16(answer.producer_epoch)
-    writer.tags()
+REQUEST: Final = Struct(
+    InitProducerIdRequest,
+    STRING("transactional_id", nullable=0),
+    constant("transaction_timeout_ms", INT32, 60_000),
+    constant("producer_id", INT64, -1, since=3),
+    constant("producer_epoch", INT16, -1, since=3),
+)
+ANSWER: Final = Struct(InitProducerIdAnswer, throttle(), ERROR, INT64("producer_id"), INT16("producer_epoch"))

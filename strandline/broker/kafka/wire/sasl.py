@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import MalformedRequest, Part, Reader, Writer
+from strandline.broker.kafka.wire.fields import MalformedRequest, Part
+from strandline.broker.kafka.wire.table.rows import (
+    BYTES,
+    ERROR,
+    INT64,
+    MESSAGE,
+    PART,
+    STRING,
+    Array,
+    Struct,
+    row,
+)
 
 TOKEN_BYTES_MAX: Final = 16 * 1024
 """The largest message of a login."""
@@ -33,26 +44,23 @@ class SaslAuthenticateAnswer(NamedTuple):
     or the login goes on."""
 
 
-def read_handshake(reader: Reader, version: int) -> SaslHandshakeRequest:
-    return SaslHandshakeRequest(reader.string())
+def _bounded(token: Part) -> bytes:
+    if len(token) > TOKEN_BYTES_MAX:
+        raise MalformedRequest(f"the message of a login has at most {TOKEN_BYTES_MAX} bytes")
+    return bytes(token)
 
 
-def write_handshake(writer: Writer, answer: SaslHandshakeAnswer, version: int) -> None:
-    writer.int16(answer.error)
-    writer.array(answer.mechanisms, writer.string)
+HANDSHAKE_REQUEST: Final = Struct(SaslHandshakeRequest, STRING("mechanism"))
+HANDSHAKE_ANSWER: Final = Struct(SaslHandshakeAnswer, ERROR, row("mechanisms", Array(STRING)))
 
-
-def read_authenticate(reader: Reader, version: int) -> SaslAuthenticateRequest:
-    return read_bare(reader.nullable_bytes() or b"")
-
-
-def write_authenticate(writer: Writer, answer: SaslAuthenticateAnswer, version: int) -> None:
-    writer.int16(answer.error)
-    writer.string(answer.message)
-    writer.blob(answer.token)
-    if version >= 1:
-        writer.int64(answer.lifetime_ms)
-    writer.tags()
+AUTHENTICATE_REQUEST: Final = Struct(SaslAuthenticateRequest, PART("auth_bytes", "token", read=_bounded))
+AUTHENTICATE_ANSWER: Final = Struct(
+    SaslAuthenticateAnswer,
+    ERROR,
+    MESSAGE,
+    BYTES("auth_bytes", "token"),
+    INT64("session_lifetime_ms", "lifetime_ms", since=1),
+)
 
 
 # --- messages without headers -----------------------------------------------------------------
@@ -60,9 +68,7 @@ def write_authenticate(writer: Writer, answer: SaslAuthenticateAnswer, version: 
 
 def read_bare(token: Part) -> SaslAuthenticateRequest:
     """A frame that is the message itself: so they come after version 0 of SaslHandshake."""
-    if len(token) > TOKEN_BYTES_MAX:
-        raise MalformedRequest(f"the message of a login has at most {TOKEN_BYTES_MAX} bytes")
-    return SaslAuthenticateRequest(bytes(token))
+    return SaslAuthenticateRequest(_bounded(token))
 
 
 def bare_frame(answer: SaslAuthenticateAnswer) -> list[Part]:

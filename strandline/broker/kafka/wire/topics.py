@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
+from strandline.broker.kafka.wire.table.rows import NEVER, STRING, Array, Kind, Row, Struct, row
 from strandline.ids import TopicPartition
 
 P = TypeVar("P")
 Q = TypeVar("Q")
-
-TOPIC_BYTES_MIN: Final = 2
 
 
 class OfTopic(NamedTuple, Generic[P]):
@@ -24,54 +22,17 @@ class OfTopic(NamedTuple, Generic[P]):
 Topics = tuple[OfTopic[P], ...]
 
 
-def read_topics(reader: Reader, read_partition: Callable[[Reader], P], *, bytes_min: int) -> Topics[P]:
-    """An array of topics, each with an array of partitions of at least `bytes_min` bytes."""
-
-    def read_one(reader: Reader) -> P:
-        found = read_partition(reader)
-        reader.tags()
-        return found
-
-    def read_topic(reader: Reader) -> OfTopic[P]:
-        topic = OfTopic(reader.string(), reader.array(read_one, bytes_min=bytes_min))
-        reader.tags()
-        return topic
-
-    return reader.array(read_topic, bytes_min=TOPIC_BYTES_MIN)
+def partitions_by_topic(
+    partition: Kind, *, topic: str = "name", partitions: str = "partitions", large: bool = False
+) -> Array:
+    """An array of topics, each with an array of partitions. The names are Kafka's."""
+    numbers = row(partitions, Array(partition, large=large), "partitions")
+    return Array(Struct(OfTopic, STRING(topic, "name"), numbers))
 
 
-def read_topic_numbers(reader: Reader) -> OfTopic[int]:
-    """One topic, with numbers of its partitions: an element of an array."""
-    topic = OfTopic(reader.string(), reader.array(Reader.int32, bytes_min=4))
-    reader.tags()
-    return topic
-
-
-def write_topics(writer: Writer, topics: Topics[P], write_partition: Callable[[P], None]) -> None:
-    def write_one(partition: P) -> None:
-        write_partition(partition)
-        writer.tags()
-
-    def write_topic(topic: OfTopic[P]) -> None:
-        writer.string(topic.name)
-        writer.array(topic.partitions, write_one)
-        writer.tags()
-
-    writer.array(topics, write_topic)
-
-
-def write_many_topics(writer: Writer, topics: Topics[P], write_partition: Callable[[P], None]) -> Steps:
-    """Topics whose partitions only memory bounds."""
-
-    def write_one(partition: P) -> None:
-        write_partition(partition)
-        writer.tags()
-
-    writer.length(len(topics))
-    for topic in topics:
-        writer.string(topic.name)
-        yield from writer.large_array(topic.partitions, write_one)
-        writer.tags()
+def topics(partition: Kind, name: str = "topics", *, nullable: int = NEVER, **names: Any) -> Row:
+    """The field with partitions by topic, which most messages about partitions have."""
+    return row(name, partitions_by_topic(partition, **names), "topics", nullable=nullable)
 
 
 def each_partition(topics: Topics[P]) -> Iterator[tuple[str, P]]:

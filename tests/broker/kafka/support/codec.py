@@ -2,15 +2,12 @@
 
 How a new API is tested, in every version and both directions:
 
-1. Serve it: `strandline/broker/kafka/wire/apis.py` has its versions, and its functions that read and write.
-2. Add a `Mapped` of it to `mapped/FAMILY.py`, and the family to `mapped/apis.py`. It has two small functions
-   on messages, which are dicts with Kafka's own names of the fields. `kio_codec` says how values look;
-   `python -m tests.broker.kafka.support.codec KEY VERSION` prints the names. `request` makes the value that
-   the broker has to read. `answer` makes the value that the broker has to write so that clients read the
-   message. A field that a version has not is not in the dict: `values.get(name, default)`.
-   `fixed` has the fields of answers that the broker always writes alike; all others are any values.
-3. `wire/test_messages.py` does the rest: what clients write is read, what is written is what clients read,
-   and every truncation of a request is malformed.
+1. Declare it: a table of the request, one of the answer, and both in `strandline/broker/kafka/wire/apis.py`.
+   The names of the fields are Kafka's; `python -m tests.broker.kafka.support.codec KEY VERSION` prints them.
+2. `wire/test_messages.py` does the rest: what clients write is read, what is written is what clients read,
+   and every truncation of a request is malformed. `mapped.py` makes the value of a message from the table. It
+   has the fields of answers that the broker always writes alike, beside those that the table has as constant.
+3. `make kafka-messages` compares the tables with Kafka's own definitions.
 
 Tests of a running broker ask by `KafkaWire.ask`, with the fields that matter; others have their defaults.
 """

@@ -9,12 +9,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strandline_lab.simulation.kafka.messages import answer_in, frame
 
 from strandline.broker.kafka.call import Api
 from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
-from strandline.broker.kafka.wire import apis
-from strandline.broker.kafka.wire.apis import FIND_COORDINATOR, INIT_PRODUCER_ID, METADATA, ApiWire
+from strandline.broker.kafka.wire.apis import (
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LEAVE_GROUP,
+    METADATA,
+    ApiWire,
+)
 from strandline.broker.kafka.wire.fields import MalformedRequest
+from strandline.broker.kafka.wire.groups.membership import LeaveGroupAnswer, MemberThatLeft
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.records import BatchHeader
 from tests.broker.kafka.support.codec import (
@@ -24,15 +31,10 @@ from tests.broker.kafka.support.codec import (
     decode_answer,
     encode_request,
 )
-from tests.broker.kafka.support.mapped.apis import MAPPED
-from tests.broker.kafka.support.mapped.mapped import Mapped
+from tests.broker.kafka.support.mapped import WIRES, fixed, value_of
 from tests.broker.kafka.support.recorded import RECORDED, Recorded
 from tests.broker.kafka.support.recorded_admin import RECORDED_ADMIN
 from tests.broker.kafka.support.recorded_groups import RECORDED_GROUPS
-
-WIRES: dict[int, ApiWire[Any, Any]] = {
-    wire.key: wire for wire in vars(apis).values() if isinstance(wire, ApiWire)
-}
 
 
 async def unanswered(*_: object) -> None:
@@ -42,11 +44,11 @@ async def unanswered(*_: object) -> None:
 ROUTER = Router(Api(wire, unanswered) for wire in WIRES.values())
 
 EACH = pytest.mark.parametrize(
-    ("api", "version"),
+    ("wire", "version"),
     [
-        pytest.param(api, version, id=f"{api.wire.name}-{version}")
-        for api in MAPPED
-        for version in api.versions
+        pytest.param(wire, version, id=f"{wire.name}-{version}")
+        for wire in WIRES.values()
+        for version in wire.versions
     ],
 )
 FEW = settings(max_examples=15)
@@ -59,21 +61,19 @@ def read(data: bytes) -> Any:
     return arrived.value
 
 
-def test_each_served_api_is_tested() -> None:
-    assert {api.wire.key: api.wire for api in MAPPED} == WIRES
-
-
 @EACH
 @FEW
 @given(st.data(), st.binary(min_size=1, max_size=8))
 def test_a_request_is_read_as_it_was_written(
-    api: Mapped, version: int, data: st.DataObject, after: bytes
+    wire: ApiWire[Any, Any], version: int, data: st.DataObject, after: bytes
 ) -> None:
-    """Each truncation of it is malformed. Bytes after it are ignored: librdkafka sends some."""
-    values = data.draw(any_request(api.wire.key, version))
-    whole, wanted = encode_request(api.wire.key, version, values), api.request(values, version)
+    """Each truncation of it is malformed. Bytes after it are ignored: librdkafka sends some. The table writes
+    requests that it reads."""
+    values = data.draw(any_request(wire.key, version))
+    whole, wanted = encode_request(wire.key, version, values), value_of(wire.request, values, version)
     assert read(whole) == wanted
     assert read(whole + after) == wanted
+    assert read(frame(wire, version, wanted, 1, "t")[4:]) == wanted
     for length in range(len(whole)):
         with pytest.raises(MalformedRequest):
             read(whole[:length])
@@ -82,22 +82,26 @@ def test_a_request_is_read_as_it_was_written(
 @EACH
 @FEW
 @given(st.data())
-def test_an_answer_is_read_as_it_was_written(api: Mapped, version: int, data: st.DataObject) -> None:
-    """Every field is in its place, with the value that the broker chose, or the one that it always has."""
-    key = api.wire.key
-    values = data.draw(any_answer(key, version, api.fixed))
-    asked = Asked(Api(api.wire, unanswered), RequestHeader(key, version, 77, ""))
-    whole = b"".join(asked.answer(api.answer(values, version)))
+def test_an_answer_is_read_as_it_was_written(
+    wire: ApiWire[Any, Any], version: int, data: st.DataObject
+) -> None:
+    """Every field is in its place, with the value that the broker chose, or the one that it always has. The
+    table reads answers that it writes."""
+    key = wire.key
+    values = data.draw(any_answer(key, version, fixed(wire, version)))
+    answer, header = value_of(wire.answer, values, version), RequestHeader(key, version, 77, "")
+    whole = b"".join(Asked(Api(wire, unanswered), header).answer(answer))
     assert int.from_bytes(whole[:4], "big") == len(whole) - 4
     assert decode_answer(key, version, whole[4:]) == (77, values)
+    assert answer_in(wire, version, whole[4:]) == answer
 
 
-@pytest.mark.parametrize("api", MAPPED, ids=lambda api: api.wire.name)
+@pytest.mark.parametrize("wire", WIRES.values(), ids=lambda wire: wire.name)
 @given(st.data())
-def test_a_damaged_request_is_a_request_or_malformed(api: Mapped, data: st.DataObject) -> None:
+def test_a_damaged_request_is_a_request_or_malformed(wire: ApiWire[Any, Any], data: st.DataObject) -> None:
     """CORRECTNESS X6."""
-    version = data.draw(st.sampled_from(api.versions), "version")
-    whole = bytearray(encode_request(api.wire.key, version, data.draw(any_request(api.wire.key, version))))
+    version = data.draw(st.sampled_from(wire.versions), "version")
+    whole = bytearray(encode_request(wire.key, version, data.draw(any_request(wire.key, version))))
     for _ in range(3):
         whole[data.draw(st.integers(8, len(whole) - 1))] = data.draw(st.integers(0, 255))
     with suppress(MalformedRequest):
@@ -126,6 +130,15 @@ def test_an_api_that_clients_may_ask_for_unnamed_is_named_in_the_refusal(key: in
     """It goes to the broker's log: the client hears nothing but the end of its connection."""
     with pytest.raises(MalformedRequest, match=what):
         ROUTER.read(key.to_bytes(2, "big") + bytes(100))
+
+
+@pytest.mark.parametrize(
+    "answer", [LeaveGroupAnswer(members=(MemberThatLeft("m", None, 25),)), LeaveGroupAnswer(25)]
+)
+def test_a_client_with_one_member_gets_its_error_as_that_of_the_request(answer: LeaveGroupAnswer) -> None:
+    header = RequestHeader(LEAVE_GROUP.key, 2, 1, "")
+    whole = b"".join(Asked(Api(LEAVE_GROUP, unanswered), header).answer(answer))
+    assert decode_answer(LEAVE_GROUP.key, 2, whole[4:])[1]["error_code"] == 25
 
 
 # --- ApiVersions ------------------------------------------------------------------------------

@@ -5,9 +5,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
-
-_ACL_BYTES_MIN: Final = 7
+from strandline.broker.kafka.wire.table.rows import (
+    ERROR,
+    INT8,
+    MESSAGE,
+    STRING,
+    Array,
+    Row,
+    Struct,
+    inline,
+    row,
+    throttle,
+)
 
 
 class Pattern(NamedTuple):
@@ -39,29 +48,28 @@ class Outcome(NamedTuple):
     message: str | None = None
 
 
-def _read_acl(reader: Reader, *, nullable: bool) -> Acl:
-    text = reader.nullable_string if nullable else reader.string
-    pattern = Pattern(reader.int8(), text(), reader.int8())
-    return Acl(pattern, Entry(text(), text(), reader.int8(), reader.int8()))
+def _pattern(type_name: str) -> Row:
+    kind = INT8(type_name, "pattern_type")
+    return inline("pattern", Struct(Pattern, INT8("resource_type"), STRING("resource_name", "name"), kind))
 
 
-def _write_pattern(writer: Writer, pattern: Pattern) -> None:
-    writer.int8(pattern.resource_type)
-    writer.string(pattern.name)
-    writer.int8(pattern.pattern_type)
-
-
-def _write_entry(writer: Writer, entry: Entry) -> None:
-    writer.string(entry.principal)
-    writer.string(entry.host)
-    writer.int8(entry.operation)
-    writer.int8(entry.permission)
-    writer.tags()
-
-
-def _write_outcome(writer: Writer, outcome: Outcome) -> None:
-    writer.int16(outcome.error)
-    writer.string(outcome.message)
+_PATTERN: Final = _pattern("pattern_type")
+_RULE: Final = (INT8("operation"), INT8("permission_type", "permission"))
+_ENTRY: Final = Struct(Entry, STRING("principal"), STRING("host"), *_RULE)
+_PATTERN_FILTER: Final = Struct(
+    Pattern,
+    INT8("resource_type_filter", "resource_type"),
+    STRING("resource_name_filter", "name", nullable=0),
+    INT8("pattern_type_filter", "pattern_type"),
+)
+_ENTRY_FILTER: Final = Struct(
+    Entry,
+    STRING("principal_filter", "principal", nullable=0),
+    STRING("host_filter", "host", nullable=0),
+    *_RULE,
+)
+_FILTER: Final = Struct(Acl, inline("pattern", _PATTERN_FILTER), inline("entry", _ENTRY_FILTER))
+_OUTCOME: Final = Struct(Outcome, ERROR, MESSAGE)
 
 
 # --- DescribeAcls -----------------------------------------------------------------------------
@@ -81,20 +89,14 @@ class DescribeAclsAnswer(NamedTuple):
     patterns: tuple[AclsOfPattern, ...] = ()
 
 
-def read_describe(reader: Reader, version: int) -> DescribeAclsRequest:
-    return DescribeAclsRequest(_read_acl(reader, nullable=True))
-
-
-def write_describe(writer: Writer, answer: DescribeAclsAnswer, version: int) -> Steps:
-    def write_pattern(found: AclsOfPattern) -> None:
-        _write_pattern(writer, found.pattern)
-        writer.array(found.entries, lambda entry: _write_entry(writer, entry))
-        writer.tags()
-
-    writer.throttle_time()
-    _write_outcome(writer, answer.outcome)
-    yield from writer.large_array(answer.patterns, write_pattern)
-    writer.tags()
+DESCRIBE_REQUEST: Final = Struct(DescribeAclsRequest, inline("wanted", _FILTER))
+_OF_PATTERN: Final = Struct(AclsOfPattern, _PATTERN, row("acls", Array(_ENTRY), "entries"))
+DESCRIBE_ANSWER: Final = Struct(
+    DescribeAclsAnswer,
+    throttle(),
+    inline("outcome", _OUTCOME),
+    row("resources", Array(_OF_PATTERN, large=True), "patterns"),
+)
 
 
 # --- CreateAcls -------------------------------------------------------------------------------
@@ -108,23 +110,9 @@ class CreateAclsAnswer(NamedTuple):
     outcomes: tuple[Outcome, ...]
 
 
-def read_create(reader: Reader, version: int) -> CreateAclsRequest:
-    def read_acl(reader: Reader) -> Acl:
-        acl = _read_acl(reader, nullable=False)
-        reader.tags()
-        return acl
-
-    return CreateAclsRequest(reader.array(read_acl, bytes_min=_ACL_BYTES_MIN))
-
-
-def write_create(writer: Writer, answer: CreateAclsAnswer, version: int) -> None:
-    def write_outcome(outcome: Outcome) -> None:
-        _write_outcome(writer, outcome)
-        writer.tags()
-
-    writer.throttle_time()
-    writer.array(answer.outcomes, write_outcome)
-    writer.tags()
+_CREATED: Final = Struct(Acl, _pattern("resource_pattern_type"), inline("entry", _ENTRY))
+CREATE_REQUEST: Final = Struct(CreateAclsRequest, row("creations", Array(_CREATED), "acls"))
+CREATE_ANSWER: Final = Struct(CreateAclsAnswer, throttle(), row("results", Array(_OUTCOME), "outcomes"))
 
 
 # --- DeleteAcls -------------------------------------------------------------------------------
@@ -148,25 +136,12 @@ class DeleteAclsAnswer(NamedTuple):
     filters: tuple[DeletedByFilter, ...]
 
 
-def read_delete(reader: Reader, version: int) -> DeleteAclsRequest:
-    def read_filter(reader: Reader) -> Acl:
-        wanted = _read_acl(reader, nullable=True)
-        reader.tags()
-        return wanted
-
-    return DeleteAclsRequest(reader.array(read_filter, bytes_min=_ACL_BYTES_MIN))
-
-
-def write_delete(writer: Writer, answer: DeleteAclsAnswer, version: int) -> Steps:
-    def write_acl(deleted: DeletedAcl) -> None:
-        _write_outcome(writer, deleted.outcome)
-        _write_pattern(writer, deleted.acl.pattern)
-        _write_entry(writer, deleted.acl.entry)
-
-    writer.throttle_time()
-    writer.length(len(answer.filters))
-    for found in answer.filters:
-        _write_outcome(writer, found.outcome)
-        yield from writer.large_array(found.acls, write_acl)
-        writer.tags()
-    writer.tags()
+DELETE_REQUEST: Final = Struct(DeleteAclsRequest, row("filters", Array(_FILTER)))
+_ACL: Final = Struct(Acl, _PATTERN, inline("entry", _ENTRY))
+_DELETED: Final = Struct(DeletedAcl, inline("outcome", _OUTCOME), inline("acl", _ACL))
+_BY_FILTER: Final = Struct(
+    DeletedByFilter, inline("outcome", _OUTCOME), row("matching_acls", Array(_DELETED, large=True), "acls")
+)
+DELETE_ANSWER: Final = Struct(
+    DeleteAclsAnswer, throttle(), row("filter_results", Array(_BY_FILTER), "filters")
+)

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
 from strandline.broker.kafka.wire.metadata import OPERATIONS_UNKNOWN, BrokerAddress
+from strandline.broker.kafka.wire.table.rows import (
+    BOOL,
+    ERROR,
+    INT8,
+    INT32,
+    MESSAGE,
+    STRING,
+    Array,
+    Struct,
+    row,
+    throttle,
+)
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
@@ -31,26 +42,22 @@ class DescribeClusterAnswer(NamedTuple):
     operations: int = OPERATIONS_UNKNOWN
 
 
-def read_request(reader: Reader, version: int) -> DescribeClusterRequest:
-    operations = reader.boolean()
-    return DescribeClusterRequest(reader.int8() if version >= 1 else BROKERS, operations)
-
-
-def write_answer(writer: Writer, answer: DescribeClusterAnswer, version: int) -> None:
-    def write_broker(broker: BrokerAddress) -> None:
-        writer.int32(broker.broker)
-        writer.string(broker.host)
-        writer.int32(broker.port)
-        writer.string(broker.rack)
-        writer.tags()
-
-    writer.throttle_time()
-    writer.int16(answer.error)
-    writer.string(answer.message)
-    if version >= 1:
-        writer.int8(answer.endpoints)
-    writer.string(answer.cluster_id)
-    writer.int32(answer.controller)
-    writer.array(answer.brokers, write_broker)
-    writer.int32(answer.operations)
-    writer.tags()
+REQUEST: Final = Struct(
+    DescribeClusterRequest,
+    BOOL("include_cluster_authorized_operations", "operations"),
+    INT8("endpoint_type", "endpoints", since=1),
+)
+_BROKER: Final = Struct(
+    BrokerAddress, INT32("broker_id", "broker"), STRING("host"), INT32("port"), STRING("rack", nullable=0)
+)
+ANSWER: Final = Struct(
+    DescribeClusterAnswer,
+    throttle(),
+    ERROR,
+    MESSAGE,
+    INT8("endpoint_type", "endpoints", since=1),
+    STRING("cluster_id"),
+    INT32("controller_id", "controller"),
+    row("brokers", Array(_BROKER)),
+    INT32("cluster_authorized_operations", "operations"),
+)

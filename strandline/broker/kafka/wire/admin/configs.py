@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
+from strandline.broker.kafka.wire.table.rows import (
+    BOOL,
+    ERROR,
+    INT8,
+    MESSAGE,
+    STRING,
+    Array,
+    Struct,
+    constant,
+    inline,
+    row,
+    throttle,
+)
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -20,9 +32,6 @@ TOPIC_OWN: Final = 1
 BROKER_FILE: Final = 4
 DEFAULT_VALUE: Final = 5
 """Sources of values: the topic's own config, the broker's settings, the default."""
-
-_RESOURCE_BYTES_MIN: Final = 3
-CONFIG_BYTES_MIN: Final = 2
 
 
 class Resource(NamedTuple):
@@ -42,8 +51,11 @@ class AlterAnswer(NamedTuple):
     outcomes: tuple[ResourceOutcome, ...]
 
 
-def _read_resource(reader: Reader) -> Resource:
-    return Resource(reader.int8(), reader.string())
+_RESOURCE: Final = inline(
+    "resource", Struct(Resource, INT8("resource_type", "kind"), STRING("resource_name", "name"))
+)
+_OUTCOME: Final = Struct(ResourceOutcome, ERROR, MESSAGE, _RESOURCE)
+ALTER_ANSWER: Final = Struct(AlterAnswer, throttle(), row("responses", Array(_OUTCOME), "outcomes"))
 
 
 # --- DescribeConfigs --------------------------------------------------------------------------
@@ -91,43 +103,33 @@ class DescribeConfigsAnswer(NamedTuple):
     resources: tuple[DescribedResource, ...]
 
 
-def read_describe(reader: Reader, version: int) -> DescribeConfigsRequest:
-    def read_wanted(reader: Reader) -> WantedConfigs:
-        wanted = WantedConfigs(_read_resource(reader), reader.nullable_array(Reader.string, bytes_min=1))
-        reader.tags()
-        return wanted
-
-    resources = reader.array(read_wanted, bytes_min=_RESOURCE_BYTES_MIN)
-    return DescribeConfigsRequest(resources, reader.boolean(), reader.boolean() if version >= 3 else False)
-
-
-def write_describe(writer: Writer, answer: DescribeConfigsAnswer, version: int) -> Steps:
-    def write_synonym(synonym: Synonym) -> None:
-        writer.string(synonym.name)
-        writer.string(synonym.value)
-        writer.int8(synonym.source)
-        writer.tags()
-
-    def write_config(config: DescribedConfig) -> None:
-        writer.string(config.name)
-        writer.string(config.value)
-        writer.boolean(config.read_only)
-        writer.int8(config.source)
-        writer.boolean(False)  # no config here is a secret
-        writer.array(config.synonyms, write_synonym)
-        if version >= 3:
-            writer.int8(config.kind)
-            writer.string(config.documentation)
-        writer.tags()
-
-    writer.throttle_time()
-    writer.length(len(answer.resources))
-    for found in answer.resources:
-        _write_outcome(writer, ResourceOutcome(found.resource, found.error, found.message))
-        writer.array(found.configs, write_config)
-        writer.tags()
-        yield
-    writer.tags()
+_WANTED: Final = Struct(
+    WantedConfigs, _RESOURCE, row("configuration_keys", Array(STRING), "names", nullable=0)
+)
+DESCRIBE_REQUEST: Final = Struct(
+    DescribeConfigsRequest,
+    row("resources", Array(_WANTED)),
+    BOOL("include_synonyms", "synonyms"),
+    BOOL("include_documentation", "documentation", since=3),
+)
+_SYNONYM: Final = Struct(Synonym, STRING("name"), STRING("value", nullable=0), INT8("source"))
+_CONFIG: Final = Struct(
+    DescribedConfig,
+    STRING("name"),
+    STRING("value", nullable=0),
+    BOOL("read_only"),
+    INT8("config_source", "source"),
+    constant("is_sensitive", BOOL, False),  # no config here is a secret
+    row("synonyms", Array(_SYNONYM)),
+    INT8("config_type", "kind", since=3),
+    STRING("documentation", since=3, nullable=3),
+)
+_DESCRIBED: Final = Struct(
+    DescribedResource, ERROR, MESSAGE, _RESOURCE, row("configs", Array(_CONFIG, large=True))
+)
+DESCRIBE_ANSWER: Final = Struct(
+    DescribeConfigsAnswer, throttle(), row("results", Array(_DESCRIBED), "resources")
+)
 
 
 # --- AlterConfigs -----------------------------------------------------------------------------
@@ -150,21 +152,9 @@ class AlterConfigsRequest(NamedTuple):
     validate_only: bool
 
 
-def read_given_config(reader: Reader) -> GivenConfig:
-    given = GivenConfig(reader.string(), reader.nullable_string())
-    reader.tags()
-    return given
-
-
-def read_alter(reader: Reader, version: int) -> AlterConfigsRequest:
-    def read_resource(reader: Reader) -> ResourceConfigs:
-        given = ResourceConfigs(
-            _read_resource(reader), reader.array(read_given_config, bytes_min=CONFIG_BYTES_MIN)
-        )
-        reader.tags()
-        return given
-
-    return AlterConfigsRequest(reader.array(read_resource, bytes_min=_RESOURCE_BYTES_MIN), reader.boolean())
+GIVEN_CONFIG: Final = Struct(GivenConfig, STRING("name"), STRING("value", nullable=0))
+_GIVEN: Final = Struct(ResourceConfigs, _RESOURCE, row("configs", Array(GIVEN_CONFIG)))
+ALTER_REQUEST: Final = Struct(AlterConfigsRequest, row("resources", Array(_GIVEN)), BOOL("validate_only"))
 
 
 # --- IncrementalAlterConfigs ------------------------------------------------------------------
@@ -186,36 +176,10 @@ class IncrementalAlterConfigsRequest(NamedTuple):
     validate_only: bool
 
 
-def read_incremental_alter(reader: Reader, version: int) -> IncrementalAlterConfigsRequest:
-    def read_change(reader: Reader) -> ConfigChange:
-        change = ConfigChange(reader.string(), reader.int8(), reader.nullable_string())
-        reader.tags()
-        return change
-
-    def read_resource(reader: Reader) -> ResourceChanges:
-        given = ResourceChanges(
-            _read_resource(reader), reader.array(read_change, bytes_min=CONFIG_BYTES_MIN + 1)
-        )
-        reader.tags()
-        return given
-
-    return IncrementalAlterConfigsRequest(
-        reader.array(read_resource, bytes_min=_RESOURCE_BYTES_MIN), reader.boolean()
-    )
-
-
-def write_alter(writer: Writer, answer: AlterAnswer, version: int) -> None:
-    def write_outcome(outcome: ResourceOutcome) -> None:
-        _write_outcome(writer, outcome)
-        writer.tags()
-
-    writer.throttle_time()
-    writer.array(answer.outcomes, write_outcome)
-    writer.tags()
-
-
-def _write_outcome(writer: Writer, outcome: ResourceOutcome) -> None:
-    writer.int16(outcome.error)
-    writer.string(outcome.message)
-    writer.int8(outcome.resource.kind)
-    writer.string(outcome.resource.name)
+_CHANGE: Final = Struct(
+    ConfigChange, STRING("name"), INT8("config_operation", "operation"), STRING("value", nullable=0)
+)
+_CHANGED: Final = Struct(ResourceChanges, _RESOURCE, row("configs", Array(_CHANGE), "changes"))
+INCREMENTAL_REQUEST: Final = Struct(
+    IncrementalAlterConfigsRequest, row("resources", Array(_CHANGED)), BOOL("validate_only")
+)

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
-from strandline.broker.kafka.wire.topics import (
-    TOPIC_BYTES_MIN,
-    Topics,
-    read_topic_numbers,
-    read_topics,
-    write_topics,
+from strandline.broker.kafka.wire.table.rows import (
+    ERROR,
+    INT8,
+    INT16,
+    INT32,
+    MESSAGE,
+    PARTITION,
+    Array,
+    Struct,
+    row,
+    throttle,
 )
-
-_REASSIGNMENT_BYTES_MIN: Final = 5
+from strandline.broker.kafka.wire.topics import Topics, topics
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
@@ -48,27 +51,19 @@ class ElectLeadersRequest(NamedTuple):
     kind: int = PREFERRED
 
 
-def read_elections(reader: Reader, version: int) -> ElectLeadersRequest:
-    kind = reader.int8() if version >= 1 else PREFERRED
-    topics = reader.nullable_array(read_topic_numbers, bytes_min=TOPIC_BYTES_MIN)
-    return ElectLeadersRequest(topics, reader.int32(), kind)
-
-
-def write_elections(writer: Writer, answer: PlacementAnswer, version: int) -> None:
-    writer.throttle_time()
-    if version >= 1:
-        writer.int16(answer.error)
-    _write_outcomes(writer, answer.topics)
-    writer.tags()
-
-
-def _write_outcomes(writer: Writer, topics: Topics[PartitionOutcome]) -> None:
-    def write_partition(outcome: PartitionOutcome) -> None:
-        writer.int32(outcome.partition)
-        writer.int16(outcome.error)
-        writer.string(outcome.message)
-
-    write_topics(writer, topics, write_partition)
+ELECT_REQUEST: Final = Struct(
+    ElectLeadersRequest,
+    INT8("election_type", "kind", since=1),
+    topics(INT32, "topic_partitions", topic="topic", nullable=0),
+    INT32("timeout_ms"),
+)
+_ELECTED: Final = Struct(PartitionOutcome, INT32("partition_id", "partition"), ERROR, MESSAGE)
+ELECT_ANSWER: Final = Struct(
+    PlacementAnswer,
+    throttle(),
+    INT16("error_code", "error", since=1),
+    topics(_ELECTED, "replica_election_results", topic="topic", partitions="partition_result"),
+)
 
 
 # --- AlterPartitionReassignments --------------------------------------------------------------
@@ -86,20 +81,10 @@ class ReassignRequest(NamedTuple):
     topics: Topics[PartitionTarget]
 
 
-def read_reassignments(reader: Reader, version: int) -> ReassignRequest:
-    def read_partition(reader: Reader) -> PartitionTarget:
-        return PartitionTarget(reader.int32(), reader.nullable_array(Reader.int32, bytes_min=4))
-
-    timeout_ms = reader.int32()
-    return ReassignRequest(timeout_ms, read_topics(reader, read_partition, bytes_min=_REASSIGNMENT_BYTES_MIN))
-
-
-def write_reassignments(writer: Writer, answer: PlacementAnswer, version: int) -> None:
-    writer.throttle_time()
-    writer.int16(answer.error)
-    writer.string(answer.message)
-    _write_outcomes(writer, answer.topics)
-    writer.tags()
+_TARGET: Final = Struct(PartitionTarget, PARTITION, row("replicas", Array(INT32), nullable=0))
+REASSIGN_REQUEST: Final = Struct(ReassignRequest, INT32("timeout_ms"), topics(_TARGET))
+_REASSIGNED: Final = topics(Struct(PartitionOutcome, PARTITION, ERROR, MESSAGE), "responses")
+REASSIGN_ANSWER: Final = Struct(PlacementAnswer, throttle(), ERROR, MESSAGE, _REASSIGNED)
 
 
 # --- ListPartitionReassignments ---------------------------------------------------------------
@@ -127,21 +112,14 @@ class ListReassignmentsAnswer(NamedTuple):
     message: str | None = None
 
 
-def read_list(reader: Reader, version: int) -> ListReassignmentsRequest:
-    timeout_ms = reader.int32()
-    return ListReassignmentsRequest(
-        timeout_ms, reader.nullable_array(read_topic_numbers, bytes_min=TOPIC_BYTES_MIN)
-    )
-
-
-def write_list(writer: Writer, answer: ListReassignmentsAnswer, version: int) -> None:
-    def write_partition(moving: MovingPartition) -> None:
-        writer.int32(moving.partition)
-        for replicas in (moving.replicas, moving.adding, moving.removing):
-            writer.array(replicas, writer.int32)
-
-    writer.throttle_time()
-    writer.int16(answer.error)
-    writer.string(answer.message)
-    write_topics(writer, answer.topics, write_partition)
-    writer.tags()
+LIST_REQUEST: Final = Struct(
+    ListReassignmentsRequest, INT32("timeout_ms"), topics(INT32, partitions="partition_indexes", nullable=0)
+)
+_MOVING: Final = Struct(
+    MovingPartition,
+    PARTITION,
+    row("replicas", Array(INT32)),
+    row("adding_replicas", Array(INT32), "adding"),
+    row("removing_replicas", Array(INT32), "removing"),
+)
+LIST_ANSWER: Final = Struct(ListReassignmentsAnswer, throttle(), ERROR, MESSAGE, topics(_MOVING))

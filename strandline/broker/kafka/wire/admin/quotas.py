@@ -5,12 +5,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
-
-_COMPONENT_BYTES_MIN: Final = 3
-_PART_BYTES_MIN: Final = 2
-_OPERATION_BYTES_MIN: Final = 10
-_ENTRY_BYTES_MIN: Final = 2
+from strandline.broker.kafka.wire.table.rows import (
+    BOOL,
+    ERROR,
+    FLOAT64,
+    INT8,
+    MESSAGE,
+    STRING,
+    Array,
+    Struct,
+    row,
+    throttle,
+)
 
 
 class EntityPart(NamedTuple):
@@ -54,44 +60,21 @@ class DescribeQuotasAnswer(NamedTuple):
     entries: tuple[DescribedQuotas, ...] | None = None
 
 
-def read_describe(reader: Reader, version: int) -> DescribeQuotasRequest:
-    def read_component(reader: Reader) -> Component:
-        component = Component(reader.string(), reader.int8(), reader.nullable_string())
-        reader.tags()
-        return component
-
-    components = reader.array(read_component, bytes_min=_COMPONENT_BYTES_MIN)
-    return DescribeQuotasRequest(components, reader.boolean())
-
-
-def write_describe(writer: Writer, answer: DescribeQuotasAnswer, version: int) -> Steps:
-    def write_value(value: QuotaValue) -> None:
-        writer.string(value.key)
-        writer.float64(value.value)
-        writer.tags()
-
-    def write_entry(entry: DescribedQuotas) -> None:
-        _write_entity(writer, entry.entity)
-        writer.array(entry.values, write_value)
-        writer.tags()
-
-    writer.throttle_time()
-    writer.int16(answer.error)
-    writer.string(answer.message)
-    if answer.entries is None:
-        writer.array(None, write_entry)
-    else:
-        yield from writer.large_array(answer.entries, write_entry)
-    writer.tags()
-
-
-def _write_entity(writer: Writer, entity: tuple[EntityPart, ...]) -> None:
-    def write_part(part: EntityPart) -> None:
-        writer.string(part.kind)
-        writer.string(part.name)
-        writer.tags()
-
-    writer.array(entity, write_part)
+_PART: Final = Struct(EntityPart, STRING("entity_type", "kind"), STRING("entity_name", "name", nullable=0))
+_ENTITY: Final = row("entity", Array(_PART))
+_COMPONENT: Final = Struct(
+    Component, STRING("entity_type", "kind"), INT8("match_type"), STRING("match", nullable=0)
+)
+DESCRIBE_REQUEST: Final = Struct(DescribeQuotasRequest, row("components", Array(_COMPONENT)), BOOL("strict"))
+_VALUE: Final = Struct(QuotaValue, STRING("key"), FLOAT64("value"))
+_DESCRIBED: Final = Struct(DescribedQuotas, _ENTITY, row("values", Array(_VALUE)))
+DESCRIBE_ANSWER: Final = Struct(
+    DescribeQuotasAnswer,
+    throttle(),
+    ERROR,
+    MESSAGE,
+    row("entries", Array(_DESCRIBED, large=True), nullable=0),
+)
 
 
 # --- AlterClientQuotas ------------------------------------------------------------------------
@@ -127,33 +110,8 @@ class AlterQuotasAnswer(NamedTuple):
     entries: tuple[AlteredEntity, ...]
 
 
-def read_alter(reader: Reader, version: int) -> AlterQuotasRequest:
-    def read_part(reader: Reader) -> EntityPart:
-        part = EntityPart(reader.string(), reader.nullable_string())
-        reader.tags()
-        return part
-
-    def read_operation(reader: Reader) -> QuotaOperation:
-        operation = QuotaOperation(reader.string(), reader.float64(), reader.boolean())
-        reader.tags()
-        return operation
-
-    def read_entry(reader: Reader) -> AlteredQuotas:
-        entity = reader.array(read_part, bytes_min=_PART_BYTES_MIN)
-        entry = AlteredQuotas(entity, reader.array(read_operation, bytes_min=_OPERATION_BYTES_MIN))
-        reader.tags()
-        return entry
-
-    return AlterQuotasRequest(reader.array(read_entry, bytes_min=_ENTRY_BYTES_MIN), reader.boolean())
-
-
-def write_alter(writer: Writer, answer: AlterQuotasAnswer, version: int) -> Steps:
-    def write_entry(altered: AlteredEntity) -> None:
-        writer.int16(altered.error)
-        writer.string(altered.message)
-        _write_entity(writer, altered.entity)
-        writer.tags()
-
-    writer.throttle_time()
-    yield from writer.large_array(answer.entries, write_entry)
-    writer.tags()
+_OPERATION: Final = Struct(QuotaOperation, STRING("key"), FLOAT64("value"), BOOL("remove"))
+_ALTERATION: Final = Struct(AlteredQuotas, _ENTITY, row("ops", Array(_OPERATION), "operations"))
+ALTER_REQUEST: Final = Struct(AlterQuotasRequest, row("entries", Array(_ALTERATION)), BOOL("validate_only"))
+_ALTERED: Final = Struct(AlteredEntity, ERROR, MESSAGE, _ENTITY)
+ALTER_ANSWER: Final = Struct(AlterQuotasAnswer, throttle(), row("entries", Array(_ALTERED, large=True)))

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
-from strandline.broker.kafka.wire.topics import (
-    TOPIC_BYTES_MIN,
-    Topics,
-    read_topic_numbers,
-    read_topics,
-    write_topics,
+from strandline.broker.kafka.wire.table.rows import (
+    BOOL,
+    ERROR,
+    INT16,
+    INT32,
+    INT64,
+    MESSAGE,
+    PARTITION,
+    STRING,
+    Array,
+    Struct,
+    constant,
+    row,
+    throttle,
 )
-
-_DELETION_BYTES_MIN: Final = 12
-_UNKNOWN: Final = -1
+from strandline.broker.kafka.wire.topics import Topics, topics
 
 # --- DeleteRecords ----------------------------------------------------------------------------
 
@@ -43,23 +48,10 @@ class DeleteRecordsAnswer(NamedTuple):
     topics: Topics[DeletedPartition]
 
 
-def read_deletions(reader: Reader, version: int) -> DeleteRecordsRequest:
-    def read_partition(reader: Reader) -> PartitionDeletion:
-        return PartitionDeletion(reader.int32(), reader.int64())
-
-    topics = read_topics(reader, read_partition, bytes_min=_DELETION_BYTES_MIN)
-    return DeleteRecordsRequest(topics, reader.int32())
-
-
-def write_deletions(writer: Writer, answer: DeleteRecordsAnswer, version: int) -> None:
-    def write_partition(found: DeletedPartition) -> None:
-        writer.int32(found.partition)
-        writer.int64(found.low_watermark)
-        writer.int16(found.error)
-
-    writer.throttle_time()
-    write_topics(writer, answer.topics, write_partition)
-    writer.tags()
+_DELETION: Final = Struct(PartitionDeletion, PARTITION, INT64("offset"))
+DELETE_REQUEST: Final = Struct(DeleteRecordsRequest, topics(_DELETION), INT32("timeout_ms"))
+_DELETED: Final = Struct(DeletedPartition, PARTITION, INT64("low_watermark"), ERROR)
+DELETE_ANSWER: Final = Struct(DeleteRecordsAnswer, throttle(), topics(_DELETED))
 
 
 # --- DescribeLogDirs --------------------------------------------------------------------------
@@ -95,31 +87,28 @@ class DescribeLogDirsAnswer(NamedTuple):
     error: int = 0
 
 
-def read_log_dirs(reader: Reader, version: int) -> DescribeLogDirsRequest:
-    return DescribeLogDirsRequest(reader.nullable_array(read_topic_numbers, bytes_min=TOPIC_BYTES_MIN))
-
-
-def write_log_dirs(writer: Writer, answer: DescribeLogDirsAnswer, version: int) -> None:
-    def write_partition(found: PartitionSize) -> None:
-        writer.int32(found.partition)
-        writer.int64(found.size_bytes)
-        writer.int64(found.lag)
-        writer.boolean(False)  # a replica that moves to another directory
-
-    def write_directory(directory: LogDirectory) -> None:
-        writer.int16(0)  # error
-        writer.string(directory.path)
-        write_topics(writer, directory.topics, write_partition)
-        if version >= 4:
-            writer.int64(directory.total_bytes)
-            writer.int64(directory.free_bytes)
-        writer.tags()
-
-    writer.throttle_time()
-    if version >= 3:
-        writer.int16(answer.error)
-    writer.array(answer.directories, write_directory)
-    writer.tags()
+DIRS_REQUEST: Final = Struct(DescribeLogDirsRequest, topics(INT32, topic="topic", nullable=0))
+_SIZE: Final = Struct(
+    PartitionSize,
+    PARTITION,
+    INT64("partition_size", "size_bytes"),
+    INT64("offset_lag", "lag"),
+    constant("is_future_key", BOOL, False),  # a replica that moves to another directory
+)
+_DIRECTORY: Final = Struct(
+    LogDirectory,
+    constant("error_code", INT16, 0),
+    STRING("log_dir", "path"),
+    topics(_SIZE),
+    INT64("total_bytes", since=4),
+    INT64("usable_bytes", "free_bytes", since=4),
+)
+DIRS_ANSWER: Final = Struct(
+    DescribeLogDirsAnswer,
+    throttle(),
+    INT16("error_code", "error", since=3),
+    row("results", Array(_DIRECTORY), "directories"),
+)
 
 
 # --- DescribeProducers ------------------------------------------------------------------------
@@ -149,31 +138,19 @@ class DescribeProducersAnswer(NamedTuple):
     topics: Topics[PartitionProducers]
 
 
-def read_producers(reader: Reader, version: int) -> DescribeProducersRequest:
-    return DescribeProducersRequest(reader.array(read_topic_numbers, bytes_min=TOPIC_BYTES_MIN))
-
-
-def write_producers(writer: Writer, answer: DescribeProducersAnswer, version: int) -> Steps:
-    def write_producer(found: ActiveProducer) -> None:
-        writer.int64(found.producer_id)
-        writer.int32(found.producer_epoch)
-        writer.int32(found.last_sequence)
-        writer.int64(found.last_at_ms)
-        writer.int32(_UNKNOWN)  # the epoch of a transaction's coordinator
-        writer.int64(_UNKNOWN)  # where an open transaction began
-        writer.tags()
-
-    writer.throttle_time()
-    writer.length(len(answer.topics))
-    for topic in answer.topics:
-        writer.string(topic.name)
-        writer.length(len(topic.partitions))
-        for found in topic.partitions:
-            writer.int32(found.partition)
-            writer.int16(found.error)
-            writer.string(found.message)
-            yield from writer.large_array(found.producers, write_producer)
-            yield
-            writer.tags()
-        writer.tags()
-    writer.tags()
+PRODUCERS_REQUEST: Final = Struct(DescribeProducersRequest, topics(INT32, partitions="partition_indexes"))
+_PRODUCER: Final = Struct(
+    ActiveProducer,
+    INT64("producer_id"),
+    INT32("producer_epoch"),
+    INT32("last_sequence"),
+    INT64("last_timestamp", "last_at_ms"),
+    constant("coordinator_epoch", INT32, -1),  # without transactions
+    constant("current_txn_start_offset", INT64, -1),
+)
+_PRODUCERS: Final = row("active_producers", Array(_PRODUCER, large=True), "producers")
+PRODUCERS_ANSWER: Final = Struct(
+    DescribeProducersAnswer,
+    throttle(),
+    topics(Struct(PartitionProducers, PARTITION, ERROR, MESSAGE, _PRODUCERS)),
+)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from strandline.broker.kafka.wire.admin.configs import CONFIG_BYTES_MIN, GivenConfig, read_given_config
-from strandline.broker.kafka.wire.fields import Reader, Steps, Tagged, Writer
+from strandline.broker.kafka.wire.admin.configs import GIVEN_CONFIG, GivenConfig
 from strandline.broker.kafka.wire.metadata import NO_TOPIC_ID
+from strandline.broker.kafka.wire.table.rows import (
+    BOOL,
+    ERROR,
+    INT8,
+    INT16,
+    INT32,
+    MESSAGE,
+    PARTITION,
+    STRING,
+    UUID,
+    Array,
+    Inline,
+    Struct,
+    row,
+    throttle,
+)
 
 DEFAULT: Final = -1
 """A count that the broker chooses."""
 
-_ASSIGNMENT_BYTES_MIN: Final = 5
-_NEW_TOPIC_BYTES_MIN: Final = 9
-_GROWTH_BYTES_MIN: Final = 6
 
 # --- CreateTopics -----------------------------------------------------------------------------
 
@@ -69,63 +81,38 @@ class CreateTopicsAnswer(NamedTuple):
     topics: tuple[CreatedTopic, ...]
 
 
-def read_create_topics(reader: Reader, version: int) -> CreateTopicsRequest:
-    topics = reader.array(_read_wanted_topic, bytes_min=_NEW_TOPIC_BYTES_MIN)
-    return CreateTopicsRequest(topics, reader.int32(), reader.boolean() if version >= 1 else False)
-
-
-def _read_wanted_topic(reader: Reader) -> WantedTopic:
-    topic = WantedTopic(
-        reader.string(),
-        reader.int32(),
-        reader.int16(),
-        reader.array(_read_given_replicas, bytes_min=_ASSIGNMENT_BYTES_MIN),
-        reader.array(read_given_config, bytes_min=CONFIG_BYTES_MIN),
-    )
-    reader.tags()
-    return topic
-
-
-def _read_given_replicas(reader: Reader) -> GivenReplicas:
-    given = GivenReplicas(reader.int32(), reader.array(Reader.int32, bytes_min=4))
-    reader.tags()
-    return given
-
-
-def _config_error_tags(error: int) -> list[Tagged]:
-    if not error:
-        return []
-    field = Writer(flexible=True)
-    field.int16(error)
-    return [(0, field)]
-
-
-def write_create_topics(writer: Writer, answer: CreateTopicsAnswer, version: int) -> Steps:
-    def write_config(config: CreatedConfig) -> None:
-        writer.string(config.name)
-        writer.string(config.value)
-        writer.boolean(config.read_only)
-        writer.int8(config.source)
-        writer.boolean(config.sensitive)
-        writer.tags()
-
-    if version >= 2:
-        writer.throttle_time()
-    writer.length(len(answer.topics))
-    for topic in answer.topics:
-        writer.string(topic.name)
-        if version >= 7:
-            writer.uuid(topic.topic_id)
-        writer.int16(topic.error)
-        if version >= 1:
-            writer.string(topic.message)
-        if version >= 5:
-            writer.int32(topic.partitions)
-            writer.int16(topic.replication_factor)
-            writer.array(topic.configs, write_config)
-        writer.tags(_config_error_tags(topic.config_error))
-        yield
-    writer.tags()
+_GIVEN: Final = Struct(GivenReplicas, PARTITION, row("broker_ids", Array(INT32), "brokers"))
+_WANTED: Final = Struct(
+    WantedTopic,
+    STRING("name"),
+    INT32("num_partitions", "partitions"),
+    INT16("replication_factor"),
+    row("assignments", Array(_GIVEN)),
+    row("configs", Array(GIVEN_CONFIG)),
+)
+CREATE_REQUEST: Final = Struct(
+    CreateTopicsRequest, row("topics", Array(_WANTED)), INT32("timeout_ms"), BOOL("validate_only", since=1)
+)
+_CONFIG: Final = Struct(
+    CreatedConfig,
+    STRING("name"),
+    STRING("value", nullable=5),
+    BOOL("read_only"),
+    INT8("config_source", "source"),
+    BOOL("is_sensitive", "sensitive"),
+)
+_CREATED: Final = Struct(
+    CreatedTopic,
+    STRING("name"),
+    UUID("topic_id", since=7),
+    ERROR,
+    STRING("error_message", "message", since=1, nullable=1),
+    INT16("topic_config_error_code", "config_error", since=5, tag=0),
+    INT32("num_partitions", "partitions", since=5),
+    INT16("replication_factor", since=5),
+    row("configs", Array(_CONFIG, large=True), since=5, nullable=5),
+)
+CREATE_ANSWER: Final = Struct(CreateTopicsAnswer, throttle(since=2), row("topics", Array(_CREATED)))
 
 
 # --- DeleteTopics -----------------------------------------------------------------------------
@@ -156,36 +143,24 @@ class DeleteTopicsAnswer(NamedTuple):
     topics: tuple[DeletedTopic, ...]
 
 
-def read_delete_topics(reader: Reader, version: int) -> DeleteTopicsRequest:
-    def read_topic(reader: Reader) -> UnwantedTopic:
-        topic = UnwantedTopic(reader.nullable_string(), reader.uuid())
-        reader.tags()
-        return topic
-
-    def read_name(reader: Reader) -> UnwantedTopic:
-        return UnwantedTopic(reader.string())
-
-    if version >= 6:
-        topics = reader.array(read_topic, bytes_min=17)
-    else:
-        topics = reader.array(read_name, bytes_min=1)
-    return DeleteTopicsRequest(topics, reader.int32())
-
-
-def write_delete_topics(writer: Writer, answer: DeleteTopicsAnswer, version: int) -> None:
-    def write_topic(topic: DeletedTopic) -> None:
-        writer.string(topic.name if version >= 6 else topic.name or "")
-        if version >= 6:
-            writer.uuid(topic.topic_id)
-        writer.int16(topic.error)
-        if version >= 5:
-            writer.string(topic.message)
-        writer.tags()
-
-    if version >= 1:
-        writer.throttle_time()
-    writer.array(answer.topics, write_topic)
-    writer.tags()
+_UNWANTED: Final = Struct(UnwantedTopic, STRING("name", nullable=6), UUID("topic_id"))
+_UNWANTED_NAME: Final = Inline(Struct(UnwantedTopic, STRING("name")))
+DELETE_REQUEST: Final = Struct(
+    DeleteTopicsRequest,
+    row("topics", Array(_UNWANTED), since=6),
+    row("topic_names", Array(_UNWANTED_NAME), "topics", until=5),
+    INT32("timeout_ms"),
+)
+_DELETED: Final = Struct(
+    DeletedTopic,
+    STRING("name", nullable=6),
+    UUID("topic_id", since=6),
+    ERROR,
+    STRING("error_message", "message", since=5, nullable=5),
+)
+DELETE_ANSWER: Final = Struct(
+    DeleteTopicsAnswer, throttle(since=1), row("responses", Array(_DELETED), "topics")
+)
 
 
 # --- CreatePartitions -------------------------------------------------------------------------
@@ -216,30 +191,12 @@ class CreatePartitionsAnswer(NamedTuple):
     topics: tuple[GrownTopic, ...]
 
 
-def read_create_partitions(reader: Reader, version: int) -> CreatePartitionsRequest:
-    def read_assignment(reader: Reader) -> tuple[int, ...]:
-        brokers = reader.array(Reader.int32, bytes_min=4)
-        reader.tags()
-        return brokers
-
-    def read_topic(reader: Reader) -> TopicGrowth:
-        topic = TopicGrowth(
-            reader.string(), reader.int32(), reader.nullable_array(read_assignment, bytes_min=1)
-        )
-        reader.tags()
-        return topic
-
-    topics = reader.array(read_topic, bytes_min=_GROWTH_BYTES_MIN)
-    return CreatePartitionsRequest(topics, reader.int32(), reader.boolean())
-
-
-def write_create_partitions(writer: Writer, answer: CreatePartitionsAnswer, version: int) -> None:
-    def write_topic(topic: GrownTopic) -> None:
-        writer.string(topic.name)
-        writer.int16(topic.error)
-        writer.string(topic.message)
-        writer.tags()
-
-    writer.throttle_time()
-    writer.array(answer.topics, write_topic)
-    writer.tags()
+_ASSIGNMENT: Final[Struct[Any]] = Struct(None, row("broker_ids", Array(INT32)))
+_GROWTH: Final = Struct(
+    TopicGrowth, STRING("name"), INT32("count", "total"), row("assignments", Array(_ASSIGNMENT), nullable=0)
+)
+GROW_REQUEST: Final = Struct(
+    CreatePartitionsRequest, row("topics", Array(_GROWTH)), INT32("timeout_ms"), BOOL("validate_only")
+)
+_GROWN: Final = Struct(GrownTopic, STRING("name"), ERROR, MESSAGE)
+GROW_ANSWER: Final = Struct(CreatePartitionsAnswer, throttle(), row("results", Array(_GROWN), "topics"))

@@ -5,12 +5,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
-
-_NAME_BYTES_MIN: Final = 2
-_DELETION_BYTES_MIN: Final = 3
-_UPSERTION_BYTES_MIN: Final = 9
-
+from strandline.broker.kafka.wire.table.rows import (
+    BYTES,
+    ERROR,
+    INT8,
+    INT32,
+    MESSAGE,
+    STRING,
+    Array,
+    Struct,
+    row,
+    throttle,
+)
 
 # --- DescribeUserScramCredentials -------------------------------------------------------------
 
@@ -38,33 +44,16 @@ class DescribeUsersAnswer(NamedTuple):
     users: tuple[DescribedUser, ...] = ()
 
 
-def read_describe(reader: Reader, version: int) -> DescribeUsersRequest:
-    def read_name(reader: Reader) -> str:
-        name = reader.string()
-        reader.tags()
-        return name
-
-    return DescribeUsersRequest(reader.nullable_array(read_name, bytes_min=_NAME_BYTES_MIN) or ())
-
-
-def write_describe(writer: Writer, answer: DescribeUsersAnswer, version: int) -> Steps:
-    def write_credential(credential: CredentialInfo) -> None:
-        writer.int8(credential.mechanism)
-        writer.int32(credential.iterations)
-        writer.tags()
-
-    def write_user(found: DescribedUser) -> None:
-        writer.string(found.user)
-        writer.int16(found.error)
-        writer.string(found.message)
-        writer.array(found.credentials, write_credential)
-        writer.tags()
-
-    writer.throttle_time()
-    writer.int16(answer.error)
-    writer.string(answer.message)
-    yield from writer.large_array(answer.users, write_user)
-    writer.tags()
+DESCRIBE_REQUEST: Final = Struct(
+    DescribeUsersRequest,
+    row("users", Array(Struct(None, STRING("name"))), nullable=0, read=lambda users: users or ()),
+)
+_CREDENTIAL: Final = Struct(CredentialInfo, INT8("mechanism"), INT32("iterations"))
+_CREDENTIALS: Final = row("credential_infos", Array(_CREDENTIAL), "credentials")
+_DESCRIBED: Final = Struct(DescribedUser, STRING("user"), ERROR, MESSAGE, _CREDENTIALS)
+DESCRIBE_ANSWER: Final = Struct(
+    DescribeUsersAnswer, throttle(), ERROR, MESSAGE, row("results", Array(_DESCRIBED, large=True), "users")
+)
 
 
 # --- AlterUserScramCredentials ----------------------------------------------------------------
@@ -105,30 +94,19 @@ class AlterUsersAnswer(NamedTuple):
     users: tuple[AlteredUser, ...]
 
 
-def read_alter(reader: Reader, version: int) -> AlterUsersRequest:
-    def read_deletion(reader: Reader) -> Deletion:
-        deletion = Deletion(reader.string(), reader.int8())
-        reader.tags()
-        return deletion
-
-    def read_upsertion(reader: Reader) -> Upsertion:
-        upsertion = Upsertion(reader.string(), reader.int8(), reader.int32(), reader.blob(), reader.blob())
-        reader.tags()
-        return upsertion
-
-    return AlterUsersRequest(
-        reader.array(read_deletion, bytes_min=_DELETION_BYTES_MIN),
-        reader.array(read_upsertion, bytes_min=_UPSERTION_BYTES_MIN),
-    )
-
-
-def write_alter(writer: Writer, answer: AlterUsersAnswer, version: int) -> Steps:
-    def write_user(altered: AlteredUser) -> None:
-        writer.string(altered.user)
-        writer.int16(altered.error)
-        writer.string(altered.message)
-        writer.tags()
-
-    writer.throttle_time()
-    yield from writer.large_array(answer.users, write_user)
-    writer.tags()
+_DELETION: Final = Struct(Deletion, STRING("name", "user"), INT8("mechanism"))
+_UPSERTION: Final = Struct(
+    Upsertion,
+    STRING("name", "user"),
+    INT8("mechanism"),
+    INT32("iterations"),
+    BYTES("salt"),
+    BYTES("salted_password"),
+)
+ALTER_REQUEST: Final = Struct(
+    AlterUsersRequest, row("deletions", Array(_DELETION)), row("upsertions", Array(_UPSERTION))
+)
+_ALTERED: Final = Struct(AlteredUser, STRING("user"), ERROR, MESSAGE)
+ALTER_ANSWER: Final = Struct(
+    AlterUsersAnswer, throttle(), row("results", Array(_ALTERED, large=True), "users")
+)

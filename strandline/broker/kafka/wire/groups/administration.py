@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
 from strandline.broker.kafka.wire.metadata import OPERATIONS_UNKNOWN
+from strandline.broker.kafka.wire.table.rows import (
+    BOOL,
+    BYTES,
+    ERROR,
+    GROUP,
+    INT32,
+    MEMBER,
+    STRING,
+    Array,
+    Struct,
+    row,
+    throttle,
+)
 
-_NAME_BYTES_MIN: Final = 1
 """Authorized operations of a group: not asked for, or not known."""
 
 # --- ListGroups -------------------------------------------------------------------------------
@@ -36,29 +47,21 @@ class ListGroupsAnswer(NamedTuple):
     groups: tuple[GroupInList, ...] = ()
 
 
-def read_list(reader: Reader, version: int) -> ListGroupsRequest:
-    if version < 4:
-        return ListGroupsRequest(())
-    states = reader.array(Reader.string, bytes_min=_NAME_BYTES_MIN)
-    types = reader.array(Reader.string, bytes_min=_NAME_BYTES_MIN) if version >= 5 else ()
-    return ListGroupsRequest(states, types)
-
-
-def write_list(writer: Writer, answer: ListGroupsAnswer, version: int) -> Steps:
-    def write_group(group: GroupInList) -> None:
-        writer.string(group.group)
-        writer.string(group.protocol_type)
-        if version >= 4:
-            writer.string(group.state)
-        if version >= 5:
-            writer.string(group.type)
-        writer.tags()
-
-    if version >= 1:
-        writer.throttle_time()
-    writer.int16(answer.error)
-    yield from writer.large_array(answer.groups, write_group)
-    writer.tags()
+LIST_REQUEST: Final = Struct(
+    ListGroupsRequest,
+    row("states_filter", Array(STRING), "states", since=4, absent=()),
+    row("types_filter", Array(STRING), "types", since=5),
+)
+_LISTED: Final = Struct(
+    GroupInList,
+    GROUP,
+    STRING("protocol_type"),
+    STRING("group_state", "state", since=4, absent=""),
+    STRING("group_type", "type", since=5),
+)
+LIST_ANSWER: Final = Struct(
+    ListGroupsAnswer, throttle(since=1), ERROR, row("groups", Array(_LISTED, large=True))
+)
 
 
 # --- DescribeGroups ---------------------------------------------------------------------------
@@ -94,37 +97,31 @@ class DescribeGroupsAnswer(NamedTuple):
     groups: tuple[GroupDescription, ...]
 
 
-def read_describe(reader: Reader, version: int) -> DescribeGroupsRequest:
-    groups = reader.array(Reader.string, bytes_min=_NAME_BYTES_MIN)
-    return DescribeGroupsRequest(groups, reader.boolean() if version >= 3 else False)
-
-
-def write_describe(writer: Writer, answer: DescribeGroupsAnswer, version: int) -> Steps:
-    def write_member(member: MemberDescription) -> None:
-        writer.string(member.member)
-        if version >= 4:
-            writer.string(member.instance)
-        writer.string(member.client_id)
-        writer.string(member.host)
-        writer.blob(member.metadata)
-        writer.blob(member.assignment)
-        writer.tags()
-
-    if version >= 1:
-        writer.throttle_time()
-    writer.length(len(answer.groups))
-    for group in answer.groups:
-        writer.int16(group.error)
-        writer.string(group.group)
-        writer.string(group.state)
-        writer.string(group.protocol_type)
-        writer.string(group.protocol)
-        yield from writer.large_array(group.members, write_member)
-        yield
-        if version >= 3:
-            writer.int32(group.operations)
-        writer.tags()
-    writer.tags()
+DESCRIBE_REQUEST: Final = Struct(
+    DescribeGroupsRequest,
+    row("groups", Array(STRING)),
+    BOOL("include_authorized_operations", "operations", since=3),
+)
+_MEMBER: Final = Struct(
+    MemberDescription,
+    MEMBER,
+    STRING("group_instance_id", "instance", since=4, nullable=4, absent=None),
+    STRING("client_id"),
+    STRING("client_host", "host"),
+    BYTES("member_metadata", "metadata"),
+    BYTES("member_assignment", "assignment"),
+)
+_GROUP: Final = Struct(
+    GroupDescription,
+    ERROR,
+    GROUP,
+    STRING("group_state", "state"),
+    STRING("protocol_type"),
+    STRING("protocol_data", "protocol"),
+    row("members", Array(_MEMBER, large=True)),
+    INT32("authorized_operations", "operations", since=3),
+)
+DESCRIBE_ANSWER: Final = Struct(DescribeGroupsAnswer, throttle(since=1), row("groups", Array(_GROUP)))
 
 
 # --- DeleteGroups -----------------------------------------------------------------------------
@@ -143,16 +140,6 @@ class DeleteGroupsAnswer(NamedTuple):
     groups: tuple[GroupResult, ...]
 
 
-def read_delete(reader: Reader, version: int) -> DeleteGroupsRequest:
-    return DeleteGroupsRequest(reader.array(Reader.string, bytes_min=_NAME_BYTES_MIN))
-
-
-def write_delete(writer: Writer, answer: DeleteGroupsAnswer, version: int) -> None:
-    def write_group(result: GroupResult) -> None:
-        writer.string(result.group)
-        writer.int16(result.error)
-        writer.tags()
-
-    writer.throttle_time()
-    writer.array(answer.groups, write_group)
-    writer.tags()
+DELETE_REQUEST: Final = Struct(DeleteGroupsRequest, row("groups_names", Array(STRING), "groups"))
+_DELETED: Final = Struct(GroupResult, GROUP, ERROR)
+DELETE_ANSWER: Final = Struct(DeleteGroupsAnswer, throttle(), row("results", Array(_DELETED), "groups"))

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Writer
-
-_NAMED_BYTES_MIN: Final = 2
-"""Of a structure that begins with two strings, or with a string and bytes."""
+from strandline.broker.kafka.wire.table.rows import (
+    BOOL,
+    BYTES,
+    ERROR,
+    GROUP,
+    INT16,
+    INT32,
+    MEMBER,
+    STRING,
+    Array,
+    Inline,
+    One,
+    Struct,
+    inline,
+    row,
+    throttle,
+)
 
 NO_GENERATION: Final = -1
 
@@ -54,51 +67,35 @@ class JoinGroupAnswer(NamedTuple):
     skip_assignment: bool = False
 
 
-def read_join(reader: Reader, version: int) -> JoinGroupRequest:
-    def read_protocol(reader: Reader) -> OfferedProtocol:
-        protocol = OfferedProtocol(reader.string(), reader.blob())
-        reader.tags()
-        return protocol
-
-    group, session_timeout_ms = reader.string(), reader.int32()
-    rebalance_timeout_ms = reader.int32() if version >= 1 else None
-    member = reader.string()
-    instance = reader.nullable_string() if version >= 5 else None
-    return JoinGroupRequest(
-        group,
-        session_timeout_ms,
-        rebalance_timeout_ms,
-        member,
-        reader.string(),
-        reader.array(read_protocol, bytes_min=_NAMED_BYTES_MIN),
-        instance,
-        reader.nullable_string() if version >= 8 else None,
-    )
-
-
-def write_join(writer: Writer, answer: JoinGroupAnswer, version: int) -> None:
-    def write_member(member: MemberOfGeneration) -> None:
-        writer.string(member.member)
-        if version >= 5:
-            writer.string(member.instance)
-        writer.blob(member.metadata)
-        writer.tags()
-
-    if version >= 2:
-        writer.throttle_time()
-    writer.int16(answer.error)
-    writer.int32(answer.generation)
-    if version >= 7:
-        writer.string(answer.protocol_type)
-        writer.string(answer.protocol)
-    else:
-        writer.string(answer.protocol or "")
-    writer.string(answer.leader)
-    if version >= 9:
-        writer.boolean(answer.skip_assignment)
-    writer.string(answer.member)
-    writer.array(answer.members, write_member)
-    writer.tags()
+_GENERATION: Final = INT32("generation_id", "generation")
+_INSTANCE: Final = ("group_instance_id", "instance")
+_OFFERED: Final = Struct(OfferedProtocol, STRING("name"), BYTES("metadata"))
+JOIN_REQUEST: Final = Struct(
+    JoinGroupRequest,
+    GROUP,
+    INT32("session_timeout_ms"),
+    INT32("rebalance_timeout_ms", since=1, absent=None),
+    MEMBER,
+    STRING(*_INSTANCE, since=5, nullable=5),
+    STRING("protocol_type"),
+    row("protocols", Array(_OFFERED)),
+    STRING("reason", since=8, nullable=8),
+)
+_JOINED: Final = Struct(
+    MemberOfGeneration, MEMBER, STRING(*_INSTANCE, since=5, nullable=5), BYTES("metadata")
+)
+JOIN_ANSWER: Final = Struct(
+    JoinGroupAnswer,
+    throttle(since=2),
+    ERROR,
+    _GENERATION,
+    STRING("protocol_type", since=7, nullable=7),
+    STRING("protocol_name", "protocol", nullable=7),
+    STRING("leader"),
+    BOOL("skip_assignment", since=9),
+    MEMBER,
+    row("members", Array(_JOINED)),
+)
 
 
 # --- SyncGroup --------------------------------------------------------------------------------
@@ -128,29 +125,16 @@ class SyncGroupAnswer(NamedTuple):
     protocol: str | None = None
 
 
-def read_sync(reader: Reader, version: int) -> SyncGroupRequest:
-    def read_assigned(reader: Reader) -> AssignedMember:
-        assigned = AssignedMember(reader.string(), reader.blob())
-        reader.tags()
-        return assigned
-
-    group, generation, member = reader.string(), reader.int32(), reader.string()
-    instance = reader.nullable_string() if version >= 3 else None
-    protocol_type = reader.nullable_string() if version >= 5 else None
-    protocol = reader.nullable_string() if version >= 5 else None
-    assignments = reader.array(read_assigned, bytes_min=_NAMED_BYTES_MIN)
-    return SyncGroupRequest(group, generation, member, assignments, instance, protocol_type, protocol)
-
-
-def write_sync(writer: Writer, answer: SyncGroupAnswer, version: int) -> None:
-    if version >= 1:
-        writer.throttle_time()
-    writer.int16(answer.error)
-    if version >= 5:
-        writer.string(answer.protocol_type)
-        writer.string(answer.protocol)
-    writer.blob(answer.assignment)
-    writer.tags()
+_PROTOCOL: Final = (
+    STRING("protocol_type", since=5, nullable=5),
+    STRING("protocol_name", "protocol", since=5, nullable=5),
+)
+_ASSIGNED: Final = Struct(AssignedMember, MEMBER, BYTES("assignment"))
+_STATIC: Final = STRING(*_INSTANCE, since=3, nullable=3)
+SYNC_REQUEST: Final = Struct(
+    SyncGroupRequest, GROUP, _GENERATION, MEMBER, _STATIC, *_PROTOCOL, row("assignments", Array(_ASSIGNED))
+)
+SYNC_ANSWER: Final = Struct(SyncGroupAnswer, throttle(since=1), ERROR, *_PROTOCOL, BYTES("assignment"))
 
 
 # --- Heartbeat --------------------------------------------------------------------------------
@@ -167,16 +151,8 @@ class HeartbeatAnswer(NamedTuple):
     error: int = 0
 
 
-def read_heartbeat(reader: Reader, version: int) -> HeartbeatRequest:
-    group, generation, member = reader.string(), reader.int32(), reader.string()
-    return HeartbeatRequest(group, generation, member, reader.nullable_string() if version >= 3 else None)
-
-
-def write_heartbeat(writer: Writer, answer: HeartbeatAnswer, version: int) -> None:
-    if version >= 1:
-        writer.throttle_time()
-    writer.int16(answer.error)
-    writer.tags()
+HEARTBEAT_REQUEST: Final = Struct(HeartbeatRequest, GROUP, _GENERATION, MEMBER, _STATIC)
+HEARTBEAT_ANSWER: Final = Struct(HeartbeatAnswer, throttle(since=1), ERROR)
 
 
 # --- LeaveGroup -------------------------------------------------------------------------------
@@ -210,31 +186,20 @@ class LeaveGroupAnswer(NamedTuple):
     members: tuple[MemberThatLeft, ...] = ()
 
 
-def read_leave(reader: Reader, version: int) -> LeaveGroupRequest:
-    def read_member(reader: Reader) -> MemberThatLeaves:
-        member, instance = reader.string(), reader.nullable_string()
-        leaves = MemberThatLeaves(member, instance, reader.nullable_string() if version >= 5 else None)
-        reader.tags()
-        return leaves
-
-    group = reader.string()
-    if version < 3:
-        return LeaveGroupRequest(group, (MemberThatLeaves(reader.string()),))
-    return LeaveGroupRequest(group, reader.array(read_member, bytes_min=_NAMED_BYTES_MIN))
+def _of_one(answer: LeaveGroupAnswer) -> int:
+    return answer.error or next((each.error for each in answer.members), 0)
 
 
-def write_leave(writer: Writer, answer: LeaveGroupAnswer, version: int) -> None:
-    def write_member(left: MemberThatLeft) -> None:
-        writer.string(left.member)
-        writer.string(left.instance)
-        writer.int16(left.error)
-        writer.tags()
-
-    if version >= 1:
-        writer.throttle_time()
-    if version >= 3:
-        writer.int16(answer.error)
-        writer.array(answer.members, write_member)
-    else:
-        writer.int16(answer.error or next((each.error for each in answer.members), 0))
-    writer.tags()
+_ONE_LEAVES: Final = One(Inline(Struct(MemberThatLeaves, MEMBER)))
+_LEAVES: Final = Struct(MemberThatLeaves, MEMBER, _STATIC, STRING("reason", since=5, nullable=5))
+LEAVE_REQUEST: Final = Struct(
+    LeaveGroupRequest, GROUP, inline("members", _ONE_LEAVES, until=2), row("members", Array(_LEAVES), since=3)
+)
+_LEFT: Final = Struct(MemberThatLeft, MEMBER, _STATIC, ERROR)
+LEAVE_ANSWER: Final = Struct(
+    LeaveGroupAnswer,
+    throttle(since=1),
+    INT16("error_code", "error", until=2, write=_of_one),
+    INT16("error_code", "error", since=3),
+    row("members", Array(_LEFT), since=3),
+)

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
-from strandline.broker.kafka.wire.topics import OfTopic, Topics, read_topics, write_many_topics, write_topics
-
-_COMMIT_BYTES_MIN: Final = 13
-_NUMBER_BYTES: Final = 4
-_TOPIC_BYTES_MIN: Final = 2
-_GROUP_BYTES_MIN: Final = 2
+from strandline.broker.kafka.wire.table.rows import (
+    BOOL,
+    ERROR,
+    GROUP,
+    INT16,
+    INT32,
+    INT64,
+    MEMBER,
+    PARTITION,
+    STRING,
+    Array,
+    Inline,
+    One,
+    Struct,
+    constant,
+    inline,
+    row,
+    throttle,
+)
+from strandline.broker.kafka.wire.topics import Topics, topics
 
 # --- OffsetCommit -----------------------------------------------------------------------------
 
@@ -43,33 +56,24 @@ class OffsetCommitAnswer(NamedTuple):
     topics: Topics[PartitionResult]
 
 
-def read_commit(reader: Reader, version: int) -> OffsetCommitRequest:
-    def read_partition(reader: Reader) -> OffsetToCommit:
-        partition, offset = reader.int32(), reader.int64()
-        epoch = reader.int32() if version >= 6 else -1
-        return OffsetToCommit(partition, offset, epoch, reader.nullable_string())
-
-    group, generation, member = reader.string(), reader.int32(), reader.string()
-    instance = reader.nullable_string() if version >= 7 else None
-    if version <= 4:
-        reader.int64()  # how long to keep the offsets: the broker's setting decides
-    topics = read_topics(reader, read_partition, bytes_min=_COMMIT_BYTES_MIN)
-    return OffsetCommitRequest(group, generation, member, topics, instance)
-
-
-def write_commit(writer: Writer, answer: OffsetCommitAnswer, version: int) -> None:
-    if version >= 3:
-        writer.throttle_time()
-    _write_results(writer, answer.topics)
-    writer.tags()
-
-
-def _write_results(writer: Writer, topics: Topics[PartitionResult]) -> None:
-    def write_partition(result: PartitionResult) -> None:
-        writer.int32(result.partition)
-        writer.int16(result.error)
-
-    write_topics(writer, topics, write_partition)
+_OFFSET: Final = Struct(
+    OffsetToCommit,
+    PARTITION,
+    INT64("committed_offset", "offset"),
+    INT32("committed_leader_epoch", "leader_epoch", since=6, absent=-1),
+    STRING("committed_metadata", "metadata", nullable=0),
+)
+COMMIT_REQUEST: Final = Struct(
+    OffsetCommitRequest,
+    GROUP,
+    INT32("generation_id_or_member_epoch", "generation"),
+    MEMBER,
+    STRING("group_instance_id", "instance", since=7, nullable=7),
+    constant("retention_time_ms", INT64, -1, until=4),  # the broker's setting decides
+    topics(_OFFSET),
+)
+_RESULTS: Final = topics(Struct(PartitionResult, PARTITION, ERROR))
+COMMIT_ANSWER: Final = Struct(OffsetCommitAnswer, throttle(since=3), _RESULTS)
 
 
 # --- OffsetFetch ------------------------------------------------------------------------------
@@ -110,52 +114,36 @@ class OffsetFetchAnswer(NamedTuple):
     groups: tuple[OffsetsOfGroup, ...]
 
 
-def read_fetch(reader: Reader, version: int) -> OffsetFetchRequest:
-    def read_topic(reader: Reader) -> OfTopic[int]:
-        topic = OfTopic(reader.string(), reader.array(Reader.int32, bytes_min=_NUMBER_BYTES))
-        reader.tags()
-        return topic
-
-    def read_group(reader: Reader) -> GroupWanted:
-        wanted = GroupWanted(reader.string(), reader.nullable_array(read_topic, bytes_min=_TOPIC_BYTES_MIN))
-        reader.tags()
-        return wanted
-
-    if version >= 8:
-        groups = reader.array(read_group, bytes_min=_GROUP_BYTES_MIN)
-    else:
-        group = reader.string()
-        read_all = reader.nullable_array if version >= 2 else reader.array
-        groups = (GroupWanted(group, read_all(read_topic, bytes_min=_TOPIC_BYTES_MIN)),)
-    if version >= 7:
-        reader.boolean()  # whether to wait for the ends of transactions: there are none
-    return OffsetFetchRequest(groups)
+def _wanted(nullable: int) -> Struct[GroupWanted]:
+    return Struct(GroupWanted, GROUP, topics(INT32, partitions="partition_indexes", nullable=nullable))
 
 
-def write_fetch(writer: Writer, answer: OffsetFetchAnswer, version: int) -> Steps:
-    def write_partition(found: PartitionOffset) -> None:
-        writer.int32(found.partition)
-        writer.int64(found.offset)
-        if version >= 5:
-            writer.int32(found.leader_epoch)
-        writer.string(found.metadata)
-        writer.int16(found.error)
-
-    if version >= 3:
-        writer.throttle_time()
-    if version >= 8:
-        writer.length(len(answer.groups))
-        for group in answer.groups:
-            writer.string(group.group)
-            yield from write_many_topics(writer, group.topics, write_partition)
-            writer.int16(group.error)
-            writer.tags()
-    else:
-        (group,) = answer.groups
-        yield from write_many_topics(writer, group.topics, write_partition)
-        if version >= 2:
-            writer.int16(group.error)
-    writer.tags()
+FETCH_REQUEST: Final = Struct(
+    OffsetFetchRequest,
+    inline("groups", One(Inline(_wanted(2))), until=7),
+    row("groups", Array(_wanted(8)), since=8),
+    constant("require_stable", BOOL, True, since=7),  # without transactions, all offsets are
+)
+_COMMITTED: Final = Struct(
+    PartitionOffset,
+    PARTITION,
+    INT64("committed_offset", "offset"),
+    INT32("committed_leader_epoch", "leader_epoch", since=5),
+    STRING("metadata", nullable=0, read=lambda text: text or ""),
+    ERROR,
+)
+_GROUP: Final = Struct(
+    OffsetsOfGroup,
+    STRING("group_id", "group", since=8, absent=""),
+    topics(_COMMITTED, large=True),
+    INT16("error_code", "error", since=2),
+)
+FETCH_ANSWER: Final = Struct(
+    OffsetFetchAnswer,
+    throttle(since=3),
+    inline("groups", One(Inline(_GROUP)), until=7),
+    row("groups", Array(_GROUP), since=8),
+)
 
 
 # --- OffsetDelete -----------------------------------------------------------------------------
@@ -175,11 +163,5 @@ class OffsetDeleteAnswer(NamedTuple):
     topics: Topics[PartitionResult] = ()
 
 
-def read_delete(reader: Reader, version: int) -> OffsetDeleteRequest:
-    return OffsetDeleteRequest(reader.string(), read_topics(reader, Reader.int32, bytes_min=_NUMBER_BYTES))
-
-
-def write_delete(writer: Writer, answer: OffsetDeleteAnswer, version: int) -> None:
-    writer.int16(answer.error)
-    writer.throttle_time()
-    _write_results(writer, answer.topics)
+DELETE_REQUEST: Final = Struct(OffsetDeleteRequest, GROUP, topics(Struct(None, INT32("partition_index"))))
+DELETE_ANSWER: Final = Struct(OffsetDeleteAnswer, ERROR, throttle(), _RESULTS)
