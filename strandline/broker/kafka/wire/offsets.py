@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from strandline.broker.kafka.wire.fetch import CONSUMER
 from strandline.broker.kafka.wire.table.rows import (
     ERROR,
     INT8,
@@ -15,9 +16,6 @@ from strandline.broker.kafka.wire.table.rows import (
     throttle,
 )
 from strandline.broker.kafka.wire.topics import Topics, topics
-
-CONSUMER: Final = -1
-"""In the place of a follower's id."""
 
 # --- ListOffsets ------------------------------------------------------------------------------
 

@@ -19,8 +19,6 @@ from strandline.broker.kafka.wire.table.rows import (
     throttle,
 )
 
-"""Authorized operations of a group: not asked for, or not known."""
-
 # --- ListGroups -------------------------------------------------------------------------------
 
 
