@@ -1,4 +1,4 @@
-"""A Kafka client's history has the form of `strandline verify`, so every check reads it."""
+"""A history of a round's own clients has the form of `strandline verify`, so every check reads it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Writes a Kafka client's history in the form of `strandline verify`: one JSON line for each event."""
+"""Writes a history in the form of `strandline verify`: one JSON line for each event."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TextIO, TypeVar
 
 from strandline.errors import Outcome
@@ -15,19 +15,22 @@ GENERATION_UNKNOWN: Final = -1
 
 
 class HistoryLines:
-    """Writes each line at once, so that a killed client has written all events."""
+    """Writes each line at once, so that a killed client has written all events.
 
-    def __init__(self, topic: str, out: TextIO, clock: Clock) -> None:
+    Histories of several topics that go to one file share its `sequence`.
+    """
+
+    def __init__(self, topic: str, out: TextIO, clock: Clock, sequence: Iterator[int] | None = None) -> None:
         self._topic = topic
         self._out = out
         self._clock = clock
-        self._sequence = itertools.count()
+        self._sequence = itertools.count() if sequence is None else sequence
         self._counts: Counter[str] = Counter()
 
     # --- producers -----------------------------------------------------------------------------
 
     def sent(self, record: int, key: bytes | None, value: bytes) -> None:
-        """A record is about to be passed to the library."""
+        """A record is about to be passed to the client's library."""
         self._note("sent", record=record, key=_text(key), value=_text(value))
 
     def acked(self, record: int, partition: int, offset: int) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TextIO
 
 from strandline import Admin, Producer, TopicPartition
 from strandline.adapters.system.clock import SystemClock
 from strandline.errors import Outcome, StrandlineError
 from strandline_lab.chaos.core.demands import SETTLE_S_MAX
+from strandline_lab.chaos.history_lines import HistoryLines
 from strandline_lab.chaos.world import World
 from strandline_lab.core.settled import first_missing
 
@@ -64,65 +64,43 @@ async def until_settled(
     return ""
 
 
-@dataclass(slots=True)
-class _History:
-    """A history as `strandline verify produce` writes it, so that the probe's records are judged like all
-    others."""
-
-    path: Path
-    clock: SystemClock
-    seq: int = 0
-
-    def note(self, event: str, topic: str, **facts: Any) -> None:
-        now = {"at": self.clock.wall_ms(), "monotonic_ms": round(self.clock.monotonic() * 1000, 3)}
-        with self.path.open("a") as file:
-            file.write(json.dumps({"event": event, "seq": self.seq, **now, "topic": topic, **facts}) + "\n")
-        self.seq += 1
-
-
 async def unwritable(
     world: World, partitions: Sequence[TopicPartition], out: Path, deadline_s: float = SETTLE_S_MAX
 ) -> list[TopicPartition]:
     """Writes one record to each partition. Returns once all are acknowledged, or at the deadline with the
     partitions that lack one. The history `produce-probe.jsonl` has what was sent."""
     clock = SystemClock()
-    history = _History(out / f"{PROBE}.jsonl", clock)
+    sequence = itertools.count()
     refused: list[TopicPartition] = []
     deadline = clock.monotonic() + deadline_s
 
-    async def probe(producer: Producer, record: int, name: TopicPartition) -> None:
-        value = f"probe-{record}"
-        history.note("sent", name.topic, record=record, key=None, value=value)
+    async def probe(file: TextIO, producer: Producer, record: int, name: TopicPartition) -> None:
+        lines = HistoryLines(name.topic, file, clock, sequence)
+        value = b"probe-%d" % record
+        lines.sent(record, None, value)
         outcome = Outcome.UNKNOWN
         try:
             async with asyncio.timeout(deadline - clock.monotonic()):
-                future = await producer.send(name.topic, value.encode(), partition=name.partition)
+                future = await producer.send(name.topic, value, partition=name.partition)
                 answer = await future
         except (StrandlineError, TimeoutError) as error:
             if isinstance(error, StrandlineError):
                 outcome = error.outcome
             refused.append(name)
-            history.note(
-                "failed",
-                name.topic,
-                record=record,
-                code=-1,
-                error=type(error).__name__,
-                outcome=outcome.value,
-                message=str(error),
-            )
+            lines.failed(record, -1, type(error).__name__, outcome, str(error))
         else:
-            history.note("acked", name.topic, record=record, partition=answer.partition, offset=answer.offset)
+            lines.acked(record, answer.partition, answer.offset)
 
     try:
-        async with (
-            Producer(
-                world.bootstrap, delivery_timeout_ms=int(deadline_s * 1000), **world.client_settings
-            ) as producer,
-            asyncio.TaskGroup() as tasks,
-        ):
-            for record, name in enumerate(partitions):
-                tasks.create_task(probe(producer, record, name))
+        with (out / f"{PROBE}.jsonl").open("a") as file:
+            async with (
+                Producer(
+                    world.bootstrap, delivery_timeout_ms=int(deadline_s * 1000), **world.client_settings
+                ) as producer,
+                asyncio.TaskGroup() as tasks,
+            ):
+                for record, name in enumerate(partitions):
+                    tasks.create_task(probe(file, producer, record, name))
     except StrandlineError:  # no broker answered while the producer started
         return list(partitions)
     return sorted(refused)

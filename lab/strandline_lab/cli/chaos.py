@@ -160,7 +160,8 @@ async def _round(
     if wanted["operator"]:
         kinds |= OPERATED
     show = partial(_show, invocation)
-    show(f"seed {seed}: {seconds:g} s")
+    members = f"{wanted['brokers']} brokers, {wanted['controllers']} controllers"
+    show(f"seed {seed}: {'containers' if wanted['containers'] else members}, {seconds:g} s")
     outcome = await play(
         _world_of(wanted), seed, seconds, kinds, roles, free_folder(out, seed), show,
         command_of(seed, roles, wanted),
