@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from strandline.broker.core.groups.turn import Turn
+from strandline.broker.core.groups.state.group import Group
+from strandline.broker.core.groups.state.turn import Turn
+from strandline.broker.core.groups.stored import StoredRecord
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
-from strandline.records import Headers
 
-Records = Mapping[TopicPartition, tuple[bytes, bytes | None]]
+Records = Mapping[TopicPartition, StoredRecord]
 
 BATCH_BYTES_MAX: Final = RECORDS_BYTES_MAX - 4 * KIB
 """The bytes of records that fit a batch, however they compress, without its own fields."""
@@ -26,44 +28,29 @@ class BatchedWrite:
     """The batches of one call. All are handed over in one turn: what a fence admitted must not be written
     later.
 
-    `each` is called for each batch with its write, its partitions and its error; `done` after the last, with
-    all errors and whether anything was written.
+    `each` is called for each batch with its partitions and its error, after its records were replayed; `done`
+    after the last, with all errors and whether anything was written.
     """
 
-    each: Callable[[int, list[TopicPartition], StrandlineError | None], None]
+    each: Callable[[list[TopicPartition], StrandlineError | None], None]
     done: Callable[[list[StrandlineError], bool], None]
     left: int = 0
     written: int = 0
     errors: list[StrandlineError] = field(default_factory=list)
 
-    def append(
-        self, turn: Turn, records: Records, headers: Mapping[TopicPartition, Headers] | None = None
-    ) -> None:
+    def append(self, turn: Turn, group: Group, records: Records) -> None:
         batches = list(_split(records))
         self.left = len(batches)
         for names in batches:
-            self._append_one(turn, records, names, headers or {})
+            turn.append(group, tuple(records[name] for name in names), partial(self._settled, names))
 
-    def _append_one(
-        self,
-        turn: Turn,
-        records: Records,
-        names: list[TopicPartition],
-        headers: Mapping[TopicPartition, Headers],
-    ) -> None:
-        turn.append(
-            tuple(records[name] for name in names),
-            lambda write_id, error: self._settle(write_id, names, error),
-            tuple(headers[name] for name in names) if headers else (),
-        )
-
-    def _settle(self, write_id: int, names: list[TopicPartition], error: StrandlineError | None) -> None:
+    def _settled(self, names: list[TopicPartition], write_id: int, error: StrandlineError | None) -> None:
         self.left -= 1
         if error is None:
             self.written += 1
         else:
             self.errors.append(error)
-        self.each(write_id, names, error)
+        self.each(names, error)
         if not self.left:
             self.done(self.errors, self.written > 0)
 
@@ -71,7 +58,8 @@ class BatchedWrite:
 def _split(records: Records) -> Iterator[list[TopicPartition]]:
     names: list[TopicPartition] = []
     total = 0
-    for name, (key, value) in records.items():
+    for name, record in records.items():
+        key, value, _ = record.encoded()
         size = len(key) + len(value or b"") + RECORD_BYTES
         if names and total + size > BATCH_BYTES_MAX:
             yield names

@@ -9,7 +9,6 @@ known here from its first request on, and forgotten when it has nothing worth ke
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, assert_never
 
@@ -18,16 +17,7 @@ from strandline.broker.core.groups.effects import Call, Effect, Instant
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import GroupLimits, check_group, check_join, cut
 from strandline.broker.core.groups.offset_keeper import OffsetKeeper
-from strandline.broker.core.groups.records import (
-    GroupKey,
-    OffsetKey,
-    UnreadableGroupRecord,
-    decode_group_value,
-    decode_key,
-    decode_offset_value,
-    decode_read_topics,
-    decode_topic_id,
-)
+from strandline.broker.core.groups.records import UnreadableGroupRecord
 from strandline.broker.core.groups.requests import (
     Commit,
     DeleteGroup,
@@ -46,12 +36,13 @@ from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.offsets import Offsets, SeenTopics
 from strandline.broker.core.groups.state.ownership_reports import report_ownership
 from strandline.broker.core.groups.state.read_topics import note_topics, unknown_topics
+from strandline.broker.core.groups.state.replay import replay
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.task_reports import report_tasks
+from strandline.broker.core.groups.state.turn import Turn
 from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PendingMember
-from strandline.broker.core.groups.stored import check_stored_key, check_stored_offset
+from strandline.broker.core.groups.stored import OffsetRecord, StoredRecord, read_key, read_record
 from strandline.broker.core.groups.timers import Timer, TimerKind
-from strandline.broker.core.groups.turn import Turn
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
@@ -113,51 +104,34 @@ class Coordinator:
     def load(self, key: bytes, value: bytes | None, wall_ms: int, headers: Headers = ()) -> None:
         """Replay one record of the log, in the log's order. None is a tombstone; `wall_ms` is the record's
         own time. Raises a StrandlineError, without any change, for a record that no coordinator writes."""
-        read = decode_key(key)
-        check_stored_key(read)
+        read = read_key(key)
         try:
-            if isinstance(read, GroupKey):
-                self._load_group(read.group, value, wall_ms, headers)
-            else:
-                self._load_offset(read, value, wall_ms, headers)
+            record = read_record(read, value, headers)
+            group = self._loading(record, wall_ms)
+            replay(group, record)
         except StrandlineError:
             raise
         except Exception as error:  # as in `Isolation`: the record is there at each start, on each broker
             raise UnreadableGroupRecord(
                 f"group {read.group}: loading it failed with {error!r:.200}"
             ) from error
-        group = self._groups[read.group]
-        if value is None and group.generation == 0 and not group.offsets:
-            group.release_bytes()
-            del self._groups[read.group]
-
-    def _load_group(self, name: str, value: bytes | None, wall_ms: int, headers: Headers) -> None:
         if value is None:
-            group: Group = Group(name, wall_ms, self._turn.state_bytes)
+            self._forget_if_new(group)
+
+    def _loading(self, record: StoredRecord, wall_ms: int) -> Group:
+        """The group of a record, as the coordinator had it that wrote the record."""
+        name, known = record.group, self._groups.get(record.group)
+        if isinstance(record, OffsetRecord) and known is not None:
+            return known
+        if isinstance(record, OffsetRecord) or record.value is None:
+            group = Group(name, wall_ms, self._turn.state_bytes)
         else:
-            group = Group.loaded(
-                name,
-                decode_group_value(value),
-                len(value),
-                self._turn.limits,
-                self._turn.state_bytes,
-                decode_read_topics(headers),
-            )
-        if (known := self._groups.get(name)) is not None:
+            group = Group.loaded(record, record.value, self._turn.limits, self._turn.state_bytes)
+        if known is not None:
             group.offsets = known.offsets
             known.release_bytes()
         self._groups[name] = group
-
-    def _load_offset(self, key: OffsetKey, value: bytes | None, wall_ms: int, headers: Headers) -> None:
-        committed = None
-        if value is not None:
-            committed = replace(decode_offset_value(value), topic_id=decode_topic_id(headers))
-        if committed is not None:
-            check_stored_offset(key, committed)
-        group = self._groups.get(key.group)
-        if group is None:
-            group = self._groups[key.group] = Group(key.group, wall_ms, self._turn.state_bytes)
-        group.offsets.load(key.name, committed)
+        return group
 
     def loaded(self, now: Instant) -> list[Effect]:
         """The log is read to its end: serve. Every member's session timeout starts anew.
@@ -173,11 +147,11 @@ class Coordinator:
         return turn.end()
 
     def _resume(self, group: Group) -> None:
-        for member in group.members.values():
-            rebalance.restart_session(self._turn, group, member)
         if group.recovered:
-            group.unsynced.update(group.members)
             rebalance.await_syncs(self._turn, group)
+        else:
+            for member in group.members.values():
+                rebalance.restart_session(self._turn, group, member)
         if group.members and not group.leader:
             rebalance.begin(self._turn, group, "its leader is not among the members that were loaded", "")
 

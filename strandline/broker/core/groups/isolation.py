@@ -14,7 +14,7 @@ from collections.abc import Callable
 from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.states import GroupState
-from strandline.broker.core.groups.turn import Turn
+from strandline.broker.core.groups.state.turn import Turn
 from strandline.errors import CoordinatorNotAvailable
 
 
@@ -29,14 +29,10 @@ class Isolation:
 
     def run(self, name: str, act: Callable[[], None]) -> None:
         """Run a turn of one group. An exception ends the group, not the caller."""
-        turn, outer = self._turn, self._turn.group
-        turn.group = name
         try:
             act()
         except Exception as error:
             self._end_group(name, error)
-        finally:
-            turn.group = outer
 
     def _end_group(self, name: str, error: Exception) -> None:
         """Make the group Dead. It stays known with its offsets, so that no new group of its name can begin

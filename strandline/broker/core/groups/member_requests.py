@@ -15,9 +15,9 @@ from strandline.broker.core.groups.rebalance import COMPLETING, PREPARING
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.states import GroupState
+from strandline.broker.core.groups.state.turn import Turn, unwritten
 from strandline.broker.core.groups.state_bytes import PendingMember
 from strandline.broker.core.groups.timers import Timer, TimerKind
-from strandline.broker.core.groups.turn import Turn, unwritten
 from strandline.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
@@ -214,9 +214,9 @@ def _replace(
         return
     assignments = {m.member: m.assignment for m in group.members.values()}
     turn.append(
+        group,
         (group.record(assignments, turn.now.wall_ms),),
         lambda _, error: _replaced(turn, group, member, error),
-        group.headers,
     )
 
 

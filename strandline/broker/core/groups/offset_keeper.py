@@ -11,19 +11,14 @@ from strandline.broker.core.groups.batches import BatchedWrite
 from strandline.broker.core.groups.effects import Call
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import check_offset
-from strandline.broker.core.groups.records import (
-    encode_group_key,
-    encode_offset_key,
-    encode_offset_value,
-    encode_topic_id,
-)
 from strandline.broker.core.groups.requests import Commit, DeleteOffsets
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.subscriptions import subscribed_topics
+from strandline.broker.core.groups.state.turn import Turn, unwritten
+from strandline.broker.core.groups.stored import GroupRecord, OffsetRecord, StoredRecord
 from strandline.broker.core.groups.timers import Timer, TimerKind
-from strandline.broker.core.groups.turn import Turn, unwritten
 from strandline.errors import (
     CoordinatorNotAvailable,
     GroupSubscribedToTopic,
@@ -115,11 +110,9 @@ class OffsetKeeper:
             turn.answer(call, results)
             return
 
-        def each(write_id: int, names: list[TopicPartition], error: StrandlineError | None) -> None:
-            if error is None:
-                group.offsets.written(write_id, {name: accepted[name] for name in names})
-            else:
-                group.offsets.not_writing(names)
+        def each(names: list[TopicPartition], error: StrandlineError | None) -> None:
+            group.offsets.not_writing(names)
+            if error is not None:
                 results.update(dict.fromkeys(names, unwritten(f"a commit of group {group.name}", error)))
 
         def done(errors: list[StrandlineError], written: bool) -> None:
@@ -127,14 +120,8 @@ class OffsetKeeper:
             turn.answer(call, unwritten(f"a commit of group {group.name}", errors[0]) if whole else results)
 
         group.offsets.writing(accepted)
-        BatchedWrite(each, done).append(
-            turn,
-            {
-                name: (encode_offset_key(group.name, name), encode_offset_value(committed))
-                for name, committed in accepted.items()
-            },
-            {name: encode_topic_id(committed.topic_id) for name, committed in accepted.items()},
-        )
+        records = {name: OffsetRecord(group.name, name, committed) for name, committed in accepted.items()}
+        BatchedWrite(each, done).append(turn, group, records)
 
     def _refusal(
         self, name: TopicPartition, asked: CommittedOffset, added: int, commit: Commit
@@ -258,14 +245,12 @@ class OffsetKeeper:
         whole: bool,
         answer: Callable[[Errors], None] = _ignore,
     ) -> None:
-        """Write tombstones, and forget offsets once they are in the log; that of a `whole` group is last.
+        """Write tombstones; that of a `whole` group is last. Offsets go once theirs are replayed.
         Then `answer` is called with those that were not written."""
         turn, failed = self._turn, dict[TopicPartition, StrandlineError]()
 
-        def each(write_id: int, some: list[TopicPartition], error: StrandlineError | None) -> None:
-            if error is None:
-                group.offsets.remove(write_id, some)
-            else:
+        def each(some: list[TopicPartition], error: StrandlineError | None) -> None:
+            if error is not None:
                 failed.update(dict.fromkeys(some, error))
 
         def done(errors: list[StrandlineError], _: bool) -> None:
@@ -274,13 +259,13 @@ class OffsetKeeper:
                 self.forget_if_idle(group)
             answer(failed)
 
-        tombstones: dict[TopicPartition, tuple[bytes, bytes | None]] = {
-            name: (encode_offset_key(group.name, name), None) for name in names
+        tombstones: dict[TopicPartition, StoredRecord] = {
+            name: OffsetRecord(group.name, name, None) for name in names
         }
         if whole:
-            tombstones[THE_GROUP] = (encode_group_key(group.name), None)
+            tombstones[THE_GROUP] = GroupRecord(group.name, None)
         group.removals += 1
-        BatchedWrite(each, done).append(turn, tombstones)
+        BatchedWrite(each, done).append(turn, group, tombstones)
 
     def forget_if_idle(self, group: Group) -> None:
         """Forget a group that has nothing, unless a member joined meanwhile. No member joins a Dead one."""

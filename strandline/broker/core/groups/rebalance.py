@@ -14,8 +14,8 @@ from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.state.group import Barrier, Group, Leaves, next_generation
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.states import GroupState
+from strandline.broker.core.groups.state.turn import Turn, unwritten
 from strandline.broker.core.groups.timers import Timer, TimerKind
-from strandline.broker.core.groups.turn import Turn, unwritten
 from strandline.errors import InvalidRequest, StrandlineError, UnknownMemberId
 
 PREPARING = GroupState.PREPARING_REBALANCE
@@ -107,9 +107,9 @@ def _complete(turn: Turn, group: Group) -> None:
         leaves, group.leaves = group.leaves, []
         # If this is not written, its last members expire on the coordinator that loads the group.
         turn.append(
-            (group.record({}, turn.now.wall_ms),),
+            group,
+            (group.record(None, turn.now.wall_ms),),
             lambda _, error: _answer_leaves(turn, group, leaves, error),
-            group.headers,
         )
         return
     group.become(COMPLETING)
@@ -117,10 +117,8 @@ def _complete(turn: Turn, group: Group) -> None:
     group.protocol = group.choose_protocol()
     for member in group.members.values():
         group.unassign(member)
-    record = group.record({}, turn.now.wall_ms)
-    group.start_write = turn.append(
-        (record,), lambda _, error: _start_settled(turn, group, error), group.headers
-    )
+    record = group.record(None, turn.now.wall_ms)
+    group.start_write = turn.append(group, (record,), lambda _, error: _start_settled(turn, group, error))
 
 
 def _publish(turn: Turn, kind: EventKind, group: Group) -> None:
@@ -154,12 +152,14 @@ def _started(turn: Turn, group: Group, error: StrandlineError | None) -> None:
         call = group.take_joining(member)
         assert call is not None, f"{member.member} is in a generation that it did not join"
         turn.answer(call, group.joined(member))
-        group.unsynced.add(member.member)
-        restart_session(turn, group, member)
     await_syncs(turn, group)
 
 
 def await_syncs(turn: Turn, group: Group) -> None:
+    """The generation is in the log, without an assignment: its members are to ask for theirs."""
+    for member in group.members.values():
+        group.unsynced.add(member.member)
+        restart_session(turn, group, member)
     turn.start(Timer(TimerKind.SYNC, group.name), group.rebalance_timeout_ms)
 
 
@@ -178,28 +178,20 @@ def assign(turn: Turn, group: Group, assignments: Mapping[str, bytes]) -> None:
                 limit=most,
             )
     group.check_room(sum(map(len, copied.values())))
-    record = group.record(copied, turn.now.wall_ms)
+    record, generation = group.record(copied, turn.now.wall_ms), group.generation
     group.assign_write = turn.append(
-        (record,), lambda write_id, error: _assigned(turn, group, copied, write_id, error), group.headers
+        group, (record,), lambda _, error: _assigned(turn, group, generation, error)
     )
 
 
-def _assigned(
-    turn: Turn,
-    group: Group,
-    assignments: dict[str, bytes],
-    write_id: int,
-    error: StrandlineError | None,
-) -> None:
-    if group.assign_write != write_id:
+def _assigned(turn: Turn, group: Group, generation: int, error: StrandlineError | None) -> None:
+    """The assignment of this generation is in force (`replay`), or was not written."""
+    expected = GroupState.STABLE if error is None else COMPLETING
+    if (group.state, group.generation) != (expected, generation):
         return  # interrupted meanwhile: no call waits for it
     group.assign_write = None
     if error is None:
-        group.become(GroupState.STABLE)
-        group.recovered = False
         turn.publish(EventKind.GENERATION_STABLE, group.name, group.generation)
-        for member in group.members.values():
-            group.set_assignment(member, assignments.get(member.member, b""))
     refusal = error and unwritten(f"the assignment of generation {group.generation} of {group.name}", error)
     for member in group.members.values():
         if member.syncing is not None:
@@ -242,9 +234,9 @@ def write_leaves(turn: Turn, group: Group) -> None:
     if group.state is not PREPARING:
         _answer_leaves(turn, group, leaves, None)
         return
-    record = group.record({}, turn.now.wall_ms, gathers=True)
+    record = group.record(None, turn.now.wall_ms, gathers=True)
     group.leave_write = turn.append(
-        (record,), lambda _, error: _leaves_settled(turn, group, leaves, error), group.headers
+        group, (record,), lambda _, error: _leaves_settled(turn, group, leaves, error)
     )
 
 

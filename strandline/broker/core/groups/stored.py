@@ -1,11 +1,12 @@
-"""Checks the records that a coordinator reads from the log.
+"""The records of groups as values: written by one coordinator, and read and checked by the next.
 
-A record is checked like the request for which it was written: any client that may write to the log can
-write anything. Checks against settings are left out, because a setting may have been another then.
+A record that is read is checked like the request for which it was written: any client that may write to the
+log can write anything. Checks against settings are left out, because a setting may have been another then.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Final
 
 from strandline.broker.core.groups.limits import (
@@ -20,14 +21,96 @@ from strandline.broker.core.groups.records import (
     GroupKey,
     GroupValue,
     OffsetKey,
+    ReadTopics,
     StoredMember,
     UnreadableGroupRecord,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+    decode_read_topics,
+    decode_topic_id,
+    encode_group_key,
+    encode_group_value,
+    encode_offset_key,
+    encode_offset_value,
+    encode_read_topics,
+    encode_topic_id,
 )
 from strandline.config.limits import KIB
+from strandline.ids import TopicPartition
+from strandline.records import Headers
 from strandline.vocabulary.groups import CommittedOffset
 
 HEAD_BYTES_MAX: Final = 8 * KIB
 """An upper bound of a group record's bytes besides its members: type, protocol, leader and numbers."""
+
+
+NO_TOPICS: Final = ReadTopics()
+
+Encoded = tuple[bytes, bytes | None, Headers]
+"""Key, value and headers."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRecord:
+    """A committed offset; None: its removal."""
+
+    group: str
+    name: TopicPartition
+    committed: CommittedOffset | None
+
+    def encoded(self) -> Encoded:
+        key = encode_offset_key(self.group, self.name)
+        if self.committed is None:
+            return key, None, ()
+        return key, encode_offset_value(self.committed), encode_topic_id(self.committed.topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """A generation; None: the group is gone."""
+
+    group: str
+    value: GroupValue | None
+    read_topics: ReadTopics = NO_TOPICS
+    assigns: bool = False
+    """True if it has the leader's assignment. One that gives no member anything reads as none: a coordinator
+    that loads it waits for one again."""
+
+    def encoded(self) -> Encoded:
+        key = encode_group_key(self.group)
+        if self.value is None:
+            return key, None, ()
+        return key, encode_group_value(self.value), encode_read_topics(self.read_topics)
+
+
+StoredRecord = OffsetRecord | GroupRecord
+
+
+def read_key(key: bytes) -> OffsetKey | GroupKey:
+    """Raises UnreadableGroupRecord, InvalidGroupId, InvalidTopic, InvalidRequest."""
+    read = decode_key(key)
+    check_stored_key(read)
+    return read
+
+
+def read_record(key: OffsetKey | GroupKey, value: bytes | None, headers: Headers) -> StoredRecord:
+    """Raises UnreadableGroupRecord, InvalidRequest for a record that no coordinator writes."""
+    if isinstance(key, OffsetKey):
+        committed = None
+        if value is not None:
+            committed = replace(decode_offset_value(value), topic_id=decode_topic_id(headers))
+            check_stored_offset(key, committed)
+        return OffsetRecord(key.group, key.name, committed)
+    if value is None:
+        return GroupRecord(key.group, None)
+    generation, read_topics = decode_group_value(value), decode_read_topics(headers)
+    check_stored_group(key.group, generation, len(value))
+    assigns = any(member.assignment for member in generation.members)
+    return GroupRecord(key.group, generation, read_topics, assigns)
+
+
+# --- checks -------------------------------------------------------------------------------------
 
 
 def check_stored_key(key: OffsetKey | GroupKey) -> None:

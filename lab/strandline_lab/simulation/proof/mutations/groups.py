@@ -155,7 +155,7 @@ GROUPS: Final = (
         "a coordinator that loads a group forgets since when it reads its topics",
         "G21",
         "strandline/broker/core/groups/state/group.py",
-        "        group.set_read_topics(read_topics)\n",
+        "        group.set_read_topics(record.read_topics)\n",
         "",
         workloads=("replacing",),
         seed=142,

@@ -7,18 +7,12 @@ Bookkeeping only; the cost of a change does not grow with the group. The decisio
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from strandline.broker.core.groups.effects import Call
 from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
-from strandline.broker.core.groups.records import (
-    GENERATION_MAX,
-    GroupValue,
-    ReadTopics,
-    encode_group_key,
-    encode_group_value,
-    encode_read_topics,
-)
+from strandline.broker.core.groups.records import GENERATION_MAX, GroupValue, ReadTopics
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.offsets import Offsets
 from strandline.broker.core.groups.state.owners import owner_after
@@ -30,7 +24,7 @@ from strandline.broker.core.groups.state_bytes import (
     StateBytes,
     read_bytes,
 )
-from strandline.broker.core.groups.stored import check_stored_group, within_limits
+from strandline.broker.core.groups.stored import GroupRecord, within_limits
 from strandline.errors import (
     FencedInstanceId,
     IllegalGeneration,
@@ -40,7 +34,6 @@ from strandline.errors import (
     UnknownMemberId,
 )
 from strandline.ids import TopicPartition
-from strandline.records import Headers
 from strandline.security.principal import Principal
 from strandline.vocabulary.groups import (
     DescribedGroup,
@@ -208,9 +201,8 @@ class Group:
 
     def set_assignment(self, member: Member, assignment: bytes) -> None:
         """Set the member's assignment in this generation."""
-        self._count(member, -1)
+        self._add_bytes(len(assignment) - len(member.assignment))
         member.assignment = assignment
-        self._count(member, 1)
 
     def set_owned(self, member: Member, owned: dict[TopicPartition, None]) -> None:
         """Set the partitions that the member reports to own."""
@@ -394,40 +386,30 @@ class Group:
         return self.generation > 0 and bool(self.protocol)
 
     def record(
-        self, assignments: dict[str, bytes], now_ms: int, *, gathers: bool = False
-    ) -> tuple[bytes, bytes]:
-        """The group's record for the log, with these assignments. `gathers`: its members gather for a new
-        generation. The record has no leader then, so that a coordinator that loads it has them gather."""
+        self, assignments: Mapping[str, bytes] | None, now_ms: int, *, gathers: bool = False
+    ) -> GroupRecord:
+        """The group's record for the log, with these assignments; None: its members have none yet. `gathers`:
+        they gather for a new generation. The record has no leader then, so that a coordinator that loads it
+        has them gather."""
+        given = assignments or {}
         value = GroupValue(
             self.protocol_type,
             self.generation,
             self.protocol or None,
             None if gathers else self.leader or None,
             now_ms,
-            tuple(m.stored(self.protocol, assignments.get(m.member, b"")) for m in self.members.values()),
+            tuple(m.stored(self.protocol, given.get(m.member, b"")) for m in self.members.values()),
         )
-        return encode_group_key(self.name), encode_group_value(value)
-
-    @property
-    def headers(self) -> tuple[Headers]:
-        """The headers of its record."""
-        return (encode_read_topics(self.read_topics),)
+        return GroupRecord(self.name, value, self.read_topics, assigns=assignments is not None)
 
     @classmethod
     def loaded(
-        cls,
-        name: str,
-        value: GroupValue,
-        size: int,
-        limits: GroupLimits,
-        state_bytes: StateBytes,
-        read_topics: ReadTopics,
+        cls, record: GroupRecord, value: GroupValue, limits: GroupLimits, state_bytes: StateBytes
     ) -> Group:
-        """The group from its record, whose value has `size` bytes. Raises UnreadableGroupRecord,
-        InvalidRequest for a value that no coordinator writes."""
-        check_stored_group(name, value, size)
-        group = cls(name, value.at_ms, state_bytes)
-        group.set_read_topics(read_topics)
+        """The group as the coordinator that wrote the record had it: with the generation decided, and nothing
+        of the record replayed yet."""
+        group = cls(record.group, value.at_ms, state_bytes)
+        group.set_read_topics(record.read_topics)
         group.generation = value.generation
         group.protocol_type = value.protocol_type
         group.protocol = value.protocol or ""
@@ -435,10 +417,19 @@ class Group:
             group.add(Member.loaded(stored, group.protocol, within_limits(stored, limits)))
         group.leader = value.leader if value.leader in group.members else ""
         if group.members:
-            group.announced = True
-            group.recovered = not any(member.assignment for member in group.members.values())
-            group.state = GroupState.COMPLETING_REBALANCE if group.recovered else GroupState.STABLE
+            group.announced = group.recovered = True
+            group.state = GroupState.COMPLETING_REBALANCE
         return group
+
+    def replay(self, value: GroupValue) -> None:
+        """The log has this assignment of a generation: it is in force, unless the group has gone on since."""
+        if (self.state, self.generation) != (GroupState.COMPLETING_REBALANCE, value.generation):
+            return
+        self.become(GroupState.STABLE)
+        self.recovered = False
+        assignments = {stored.member: stored.assignment for stored in value.members}
+        for member in self.members.values():
+            self.set_assignment(member, assignments.get(member.member, b""))
 
     def rebalances(self) -> StrandlineError:
         """The error that makes the members join again."""

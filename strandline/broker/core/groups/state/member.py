@@ -136,7 +136,8 @@ class Member:
 
     @classmethod
     def loaded(cls, stored: StoredMember, protocol: str, timeouts_ms: tuple[int, int]) -> Member:
-        """A member from its record. `timeouts_ms`: of the session and of a rebalance."""
+        """A member from its record, without its assignment. `timeouts_ms`: of the session and of a
+        rebalance."""
         return cls(
             stored.member,
             stored.instance,
@@ -144,6 +145,5 @@ class Member:
             stored.host,
             *timeouts_ms,
             (GroupProtocol(protocol, stored.metadata),),
-            stored.assignment,
             recovered=True,
         )

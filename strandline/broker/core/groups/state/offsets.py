@@ -93,26 +93,25 @@ class Offsets:
 
     # --- commits -----------------------------------------------------------------------------
 
-    def load(self, name: TopicPartition, committed: CommittedOffset | None) -> None:
-        """An offset from the log; None: removed."""
-        if committed is None:
+    def replay(
+        self, name: TopicPartition, committed: CommittedOffset | None, write_id: int = FROM_THE_LOG
+    ) -> None:
+        """The log has a commit of this partition; None: its removal."""
+        known = self._offsets.get(name)
+        since = FROM_THE_LOG if known is None else known.write_id
+        if committed is not None:
+            if write_id >= max(self._removed.get(name, FROM_THE_LOG), since):
+                self._set(name, _Committed(committed, write_id))
+            return
+        if write_id >= since:
             self._drop(name)
-        else:
-            self._set(name, _Committed(committed, FROM_THE_LOG))
+        if name in self._writing:
+            self._removed[name] = max(write_id, self._removed.get(name, FROM_THE_LOG))
 
     def writing(self, names: Iterable[TopicPartition]) -> None:
         """A commit of these is in flight."""
         for name in names:
             self._writing[name] = self._writing.get(name, 0) + 1
-
-    def written(self, write_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """A commit that was in flight is in the log."""
-        for name, committed in offsets.items():
-            known = self._offsets.get(name)
-            latest = max(self._removed.get(name, FROM_THE_LOG), known.write_id if known else FROM_THE_LOG)
-            if write_id > latest:
-                self._set(name, _Committed(committed, write_id))
-        self.not_writing(offsets)
 
     def not_writing(self, names: Iterable[TopicPartition]) -> None:
         """A commit of these has ended, successfully or not."""
@@ -125,15 +124,6 @@ class Offsets:
                 self._removed.pop(name, None)
 
     # --- removal -----------------------------------------------------------------------------
-
-    def remove(self, write_id: int, names: Iterable[TopicPartition]) -> None:
-        """The tombstones of these are in the log."""
-        for name in names:
-            known = self._offsets.get(name)
-            if known is not None and known.write_id < write_id:
-                self._drop(name)
-            if name in self._writing:
-                self._removed[name] = max(write_id, self._removed.get(name, FROM_THE_LOG))
 
     def of_others(self, topics: SeenTopics) -> list[TopicPartition]:
         """Those of another topic than has its name."""

@@ -14,8 +14,8 @@ from typing import Final
 from strandline.broker.core.groups.effects import Call, EventKind
 from strandline.broker.core.groups.limits import cut
 from strandline.broker.core.groups.state.group import Group
+from strandline.broker.core.groups.state.turn import Turn
 from strandline.broker.core.groups.state_bytes import OWNED_BYTES
-from strandline.broker.core.groups.turn import Turn
 from strandline.errors import IllegalGeneration, InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import OwnershipChange, OwnershipKind, ReportOwnership

@@ -11,7 +11,7 @@ from typing import Final
 from strandline.broker.core.groups.effects import Call, EventKind, GroupEvent
 from strandline.broker.core.groups.limits import check_task, cut
 from strandline.broker.core.groups.state.group import Group
-from strandline.broker.core.groups.turn import Turn
+from strandline.broker.core.groups.state.turn import Turn
 from strandline.errors import IllegalGeneration, InvalidRequest
 from strandline.vocabulary.groups import ReportTasks, TaskChangeKind
 

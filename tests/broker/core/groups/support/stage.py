@@ -35,6 +35,7 @@ from strandline.vocabulary.groups import (
     Asks,
     CommittedOffset,
     DescribedGroup,
+    FetchedOffsets,
     GroupProtocol,
     Heartbeat,
     Joined,
@@ -238,6 +239,15 @@ class Stage:
     def committed(self, group: str = GROUP) -> dict[TopicPartition, int]:
         token = self.ask(OffsetFetch(group))
         return {name: committed.offset for name, committed in self.answer(token, dict).items()}
+
+    def offsets(self, group: str = GROUP) -> FetchedOffsets:
+        """All that is known of the committed offsets."""
+        return self.answer(self.ask(OffsetFetch(group)), FetchedOffsets)
+
+    def found(self, group: str = GROUP) -> DescribedGroup | None:
+        """The group, if it is known."""
+        answer = self.answers[self.ask(DescribeGroup(group))]
+        return answer if isinstance(answer, DescribedGroup) else None
 
     def report(self, member: str, generation: int, *changes: OwnershipChange) -> str:
         request = ReportOwnership(GROUP, member, generation, changes)

@@ -8,6 +8,8 @@ fail and are in the log after all; at any moment another coordinator takes over 
 * A member never gets an assignment that the log does not have, nor two different ones in a generation.
 * The visible offsets are those whose commits were written, in the order of the log.
 * A coordinator finds in the log what the previous one had answered.
+* A coordinator that loads the records of settled writes has the offsets, the assignments and (unless the
+  group has gone on since) the generation of the one that settled them: at every point.
 * When all faults end, the group becomes stable.
 """
 
@@ -38,7 +40,14 @@ from strandline.errors import (
     UnknownMemberId,
 )
 from strandline.ids import TopicPartition
-from strandline.vocabulary.groups import GroupProtocol, Joined, LeaveGroup, LeavingMember, MemberIdGiven
+from strandline.vocabulary.groups import (
+    DescribedGroup,
+    GroupProtocol,
+    Joined,
+    LeaveGroup,
+    LeavingMember,
+    MemberIdGiven,
+)
 from tests.broker.core.groups.support.stage import GROUP, LIMITS, SESSION_MS, Record, Stage, partition
 
 MACHINE_LIMITS = replace(LIMITS, group_initial_rebalance_delay_ms=100, offsets_retention_ms=10**12)
@@ -167,9 +176,18 @@ class GroupMachine(RuleBasedStateMachine):
         found: dict[TopicPartition, int] = {}
         for key, value in records:
             read = decode_key(key)
-            if isinstance(read, OffsetKey) and value is not None:
-                found[read.name] = decode_offset_value(value).offset
+            if isinstance(read, OffsetKey):
+                if value is None:
+                    found.pop(read.name, None)
+                else:
+                    found[read.name] = decode_offset_value(value).offset
         return found
+
+    @property
+    def log_is_current(self) -> bool:
+        """True if all that the coordinator decided about the group is in the log, and it knows that."""
+        of_group = [e for e in self.entries if isinstance(decode_key(e.append.records[0][0]), GroupKey)]
+        return not of_group or of_group[-1].known
 
     @property
     def pending(self) -> list[Entry]:
@@ -295,6 +313,11 @@ class GroupMachine(RuleBasedStateMachine):
                 assert client.member in {member.member for member in group.members}
         self.call("commit", client, token)
 
+    @rule(number=st.integers(0, 2))
+    def delete_offset(self, number: int) -> None:
+        self.stage.delete_offsets(partition(number))
+        self.look()
+
     def state(self) -> str:
         token = self.stage.ask(DescribeGroup(GROUP))
         answer = self.stage.answers[token]
@@ -388,6 +411,26 @@ class GroupMachine(RuleBasedStateMachine):
     def only_written_offsets_are_seen(self) -> None:
         assert self.stage.committed() == self.offsets(self.records(known_only=True))
 
+    @invariant()
+    def a_coordinator_that_loads_what_was_settled_has_the_same(self) -> None:
+        """CORRECTNESS G12, G13: the records of settled writes alone make what was settled here."""
+        other = Stage(MACHINE_LIMITS, log=self.records(known_only=True), at_s=self.stage.at_s)
+        other.writing = False
+        assert other.offsets() == self.stage.offsets()
+        here, there = self.stage.found(), other.found()
+        if there is None:
+            assert here is None or not (self.log_is_current and (here.generation or self.stage.offsets()))
+            return
+        assert here is not None
+        if here.state not in ("Stable", "CompletingRebalance", "Empty"):
+            return
+        if here.generation == there.generation:
+            mine, others = ({m.member: m.assignment for m in each.members} for each in (here, there))
+            assert {m: mine[m] for m in mine if m in others} == {m: others[m] for m in mine if m in others}
+        if self.log_is_current:
+            self.check_continued(here, there)
+            assert (here.protocol_type, identities(here)) == (there.protocol_type, identities(there))
+
     def teardown(self) -> None:
         """All goes well from now on: the members of now fall silent, two others come."""
         self.all_is_written()
@@ -406,6 +449,10 @@ class GroupMachine(RuleBasedStateMachine):
         self.stage.sync_all(tokens)
         assert self.stage.state == "Stable"
         self.leave_office()
+
+
+def identities(group: DescribedGroup) -> list[tuple[str, str | None, str, str]]:
+    return [(m.member, m.instance, m.client_id, m.host) for m in group.members]
 
 
 TestGroupMachine = GroupMachine.TestCase

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from strandline.broker.core.groups.effects import (
@@ -17,16 +18,27 @@ from strandline.broker.core.groups.effects import (
     Publish,
 )
 from strandline.broker.core.groups.limits import GroupLimits
+from strandline.broker.core.groups.state.group import Group
+from strandline.broker.core.groups.state.replay import replay
 from strandline.broker.core.groups.state_bytes import StateBytes
+from strandline.broker.core.groups.stored import StoredRecord
 from strandline.broker.core.groups.timers import Timer, Timers
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, NotLeaderOrFollower, StrandlineError
 from strandline.ids import TopicPartition
-from strandline.records import Headers
 from strandline.security.principal import Principal
 from strandline.vocabulary.groups import Answered
 
 OnResult = Callable[[int, StrandlineError | None], None]
 """Called with the write's id and its error, None if it is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A write in flight."""
+
+    group: Group
+    records: tuple[StoredRecord, ...]
+    then: OnResult
 
 
 class Turn:
@@ -38,7 +50,6 @@ class Turn:
         "_writes",
         "_writes_count",
         "by",
-        "group",
         "limits",
         "now",
         "state_bytes",
@@ -51,10 +62,9 @@ class Turn:
         self.timers = Timers()
         self.now = Instant(0.0, 0)
         self.by: Principal | None = None  # the caller; None: none, or callers are not distinguished
-        self.group = ""  # the group whose turn it is, empty between turns
         self._effects: list[Effect] = []
         self._open: dict[Call[Any], str] = {}  # unanswered calls, with the group that they ask about
-        self._writes: dict[int, tuple[str, OnResult]] = {}  # writes in flight, with their groups
+        self._writes: dict[int, _Write] = {}  # writes in flight
         self._writes_count = 0
 
     def begin(self, now: Instant, by: Principal | None = None) -> None:
@@ -86,14 +96,23 @@ class Turn:
 
     def append(
         self,
-        records: tuple[tuple[bytes, bytes | None], ...],
-        settle: OnResult,
-        headers: tuple[Headers, ...] = (),
+        group: Group,
+        records: tuple[StoredRecord, ...],
+        then: OnResult,
     ) -> int:
-        """Have records written; `settle` is called with the result. Returns the write's id."""
+        """Have records of a group written. Once they are in the log they are replayed; then, or after a
+        failure, `then` is called with the result. Returns the write's id."""
         self._writes_count += 1
-        self._writes[self._writes_count] = self.group, settle
-        self._effects.append(Append(self._writes_count, records, headers))
+        self._writes[self._writes_count] = _Write(group, records, then)
+        encoded = [record.encoded() for record in records]
+        headers = tuple(each for _, _, each in encoded)
+        self._effects.append(
+            Append(
+                self._writes_count,
+                tuple((key, value) for key, value, _ in encoded),
+                headers if any(headers) else (),
+            )
+        )
         return self._writes_count
 
     def publish(
@@ -129,18 +148,22 @@ class Turn:
 
     def group_of(self, write_id: int) -> str:
         """The group of a write in flight; empty for an unknown write."""
-        return self._writes[write_id][0] if write_id in self._writes else ""
+        return self._writes[write_id].group.name if write_id in self._writes else ""
 
     def ignore_writes_of(self, group: str) -> None:
         """Ignore the results of this group's writes."""
-        for write_id in [write_id for write_id, (of, _) in self._writes.items() if of == group]:
+        for write_id in [key for key, write in self._writes.items() if write.group.name == group]:
             del self._writes[write_id]
 
     def settle(self, write_id: int, error: StrandlineError | None) -> None:
-        """Deliver the result of a write; an unknown write is ignored."""
-        _, settle = self._writes.pop(write_id, ("", None))
-        if settle is not None:
-            settle(write_id, error)
+        """The result of a write; an unknown write is ignored."""
+        write = self._writes.pop(write_id, None)
+        if write is None:
+            return
+        if error is None:
+            for record in write.records:
+                replay(write.group, record, write_id)
+        write.then(write_id, error)
 
     def start(self, timer: Timer, after_ms: float) -> None:
         self.timers.set(timer, self.now.monotonic_s + after_ms / 1000)
