@@ -1,4 +1,4 @@
-"""Has a request that changes something carried out to its end, though its caller hangs up.
+"""Has a request carried out to its end, though its caller hangs up.
 
 A caller that leaves between a write and what follows from it would otherwise have the change without that:
 its line in the audit log, and what this process knows of it.
@@ -16,11 +16,11 @@ from strandline.errors import NotController, OutcomeUnknown, StrandlineError
 T = TypeVar("T")
 
 CHANGES_IN_PROGRESS_MAX: Final = 1_000
-"""Changes of one process in progress, those of callers that have left among them. Others wait."""
+"""Requests of one controller in progress, those of callers that have left among them. Others wait."""
 
 
 class Changes:
-    """The changes in progress."""
+    """The changes in progress, and requests that only read: a controller has one mechanism for both."""
 
     def __init__(self) -> None:
         self._tasks: asyncio.TaskGroup | None = None
