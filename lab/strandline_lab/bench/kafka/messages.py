@@ -144,10 +144,10 @@ def main(other: Path | None) -> None:
     print(f"{'':28}{'here':>10}{'there':>10}{'ratio':>8}" if other else f"{'':28}{'here':>10}")
     for name, versions in VERSIONS.items():
         for version in versions:
-            for what in ("reader", "writer"):
-                times = shortest_s([getattr(tree, what)(name, version) for tree in trees])
+            for what, call in (("read", Tree.reader), ("write", Tree.writer)):
+                times = shortest_s([call(tree, name, version) for tree in trees])
                 ratio = f"{times[0] / times[1]:8.2f}" if other else ""
-                label = f"{name} {version} {what[:4]}"
+                label = f"{name} {version} {what}"
                 print(f"{label:28}" + "".join(f"{each * 1e6:10.2f}" for each in times) + ratio)
 
 

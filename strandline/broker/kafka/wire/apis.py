@@ -28,7 +28,7 @@ from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
 from strandline.broker.kafka.wire.groups import administration, membership
 from strandline.broker.kafka.wire.groups import offsets as group_offsets
 from strandline.broker.kafka.wire.table.compiled import reading, writing
-from strandline.broker.kafka.wire.table.rows import Struct
+from strandline.broker.kafka.wire.table.rows import NEVER, Struct
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -71,11 +71,8 @@ class ApiWire(Generic[Request, Answer]):
 
     def write_request(self, writer: Writer, request: Request, version: int) -> None:
         """The client's part."""
-        writing(self.request, version, self.flexible(version))(writer, request)
-
-
-NEVER: Final = 2**15
-"""As the first flexible version: none of those that are served."""
+        for _ in writing(self.request, version, self.flexible(version))(writer, request) or ():
+            pass
 
 
 PRODUCE: Final = ApiWire(0, "Produce", 0, 10, 9, produce.REQUEST, produce.ANSWER)
