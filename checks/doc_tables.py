@@ -18,10 +18,6 @@ import click
 import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from strandline_lab.simulation.faults.fault import Fault
-from strandline_lab.simulation.plan import Plan
-from strandline_lab.simulation.workloads.every import AnyWorkload
-from strandline_lab.simulation.workloads.member import MemberPlan
 
 from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
@@ -54,6 +50,10 @@ from strandline.controller.metrics import METRICS as CONTROLLER_METRICS
 from strandline.producer.measures import PRODUCER_METRICS
 from strandline.security import calls
 from strandline.vocabulary import topic_config
+from strandline_lab.simulation.faults.fault import Fault
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.workloads.every import AnyWorkload
+from strandline_lab.simulation.workloads.member import MemberPlan
 
 BLOCK = re.compile(
     r"(?P<begin><!-- table: (?P<kind>\w+)(?: (?P<argument>\w+))? -->\n).*?(?P<end><!-- end of table -->)",
@@ -207,9 +207,8 @@ def _cell(text: str) -> str:
 def commands(_: str | None) -> str:
     """All commands with their arguments and own options."""
     # Not imported at the top: a command line that fails to import must not hide other problems.
-    from strandline_lab.cli.__main__ import cli as lab
-
     from strandline.cli.__main__ import cli
+    from strandline_lab.cli.__main__ import cli as lab
 
     def listed(command: click.Command, path: str) -> Iterator[str]:
         if isinstance(command, click.Group):

@@ -4,8 +4,7 @@ A log keeps its guarantees if no check has a finding (CORRECTNESS: lost write, d
 and poll, poll-skip, aborted read, inconsistent offsets, a high watermark that goes back). `reference.py`
 decides the findings for histories in memory, and the pipeline's audit for larger ones.
 
-More checks apply to a whole cluster: `cluster.py`, `succession.py`, `ownership.py`, `commits.py`,
-`handling.py` and `requests.py` decide them, and the laboratory's `chaos/replica_logs.py` those of the disks.
+More checks apply to a whole cluster: `cluster.py` decides some, the laboratory's `auditing` others.
 """
 
 from __future__ import annotations

@@ -13,19 +13,16 @@ from typing import Any, Final, TypeVar
 
 from strandline.auditing.checks import Finding
 from strandline.auditing.cluster import Observation
-from strandline.auditing.commits import Committed
 from strandline.auditing.history import (
     Line,
     event_of,
     read_whole_lines,
 )
-from strandline.auditing.ownership import GroupEvent
 from strandline.errors import StrandlineError
 from strandline.vocabulary.state_changes import StateChangeEvent, load_event
 
 TIMELINE: Final = "timeline.jsonl"
 OBSERVATIONS: Final = "observations.jsonl"
-COMMITTED: Final = "committed.jsonl"
 STATE_CHANGES: Final = "state-changes.jsonl"
 GROUP_EVENTS: Final = "group-events.jsonl"
 FINDINGS: Final = "findings.jsonl"
@@ -92,15 +89,8 @@ class RoundFiles:
     def observations(self) -> Iterator[Observation]:
         return self.values(OBSERVATIONS, _observation)
 
-    def committed(self) -> Iterator[Committed]:
-        return self.values(COMMITTED, _committed)
-
     def state_changes(self) -> Iterator[StateChangeEvent]:
         return self.values(STATE_CHANGES, load_event)
-
-    def group_events(self) -> Iterator[GroupEvent]:
-        """Each group event once, even if it was recorded twice."""
-        return self.values(GROUP_EVENTS, _group_event, once=True)
 
     def findings(self) -> Iterator[Finding]:
         return self.values(FINDINGS, _finding)
@@ -181,26 +171,4 @@ def _observation(fields: Fields) -> Observation:
         isr=tuple(int(each) for each in fields["isr"]),
         watermark=_number(fields, "hw"),
         end=_number(fields, "leo"),
-    )
-
-
-def _committed(fields: Fields) -> Committed:
-    return Committed(
-        at_ms=int(fields["at_ms"]),
-        group=str(fields["group"]),
-        topic=str(fields["topic"]),
-        partition=int(fields["partition"]),
-        offset=int(fields["offset"]),
-    )
-
-
-def _group_event(fields: Fields) -> GroupEvent:
-    partitions = fields.get("partitions") or {}
-    return GroupEvent(
-        event=str(fields["event"]),
-        group=str(fields["group"]),
-        generation=int(fields["generation"]),
-        at_ms=int(fields["at_ms"]),
-        member=str(fields.get("member", "")),
-        partitions={str(topic): tuple(map(int, numbers)) for topic, numbers in partitions.items()},
     )

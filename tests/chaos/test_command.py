@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import pytest
+
 from strandline_lab.chaos.core.load import OWN, WITH_KAFKA, ClientRoles
 from strandline_lab.chaos.rounds import free_folder
 from strandline_lab.cli.chaos import chaos, command_of, seeds_of

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 
-from strandline_lab.chaos.history_lines import HistoryLines
-
 from strandline.adapters.system.clock import SystemClock
 from strandline.auditing.history import (
     Acked,
@@ -19,6 +17,7 @@ from strandline.auditing.history import (
     read_lines,
 )
 from strandline.errors import Outcome
+from strandline_lab.chaos.history_lines import HistoryLines
 
 
 def test_each_event_is_read_as_it_was_written() -> None:

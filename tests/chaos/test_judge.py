@@ -6,21 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
-from strandline_lab.chaos.evidence import read
-from strandline_lab.chaos.history_lines import GENERATION_UNKNOWN
-from strandline_lab.chaos.judge import judge, longest_staleness
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.auditing import checks
 from strandline.auditing.checks import Check
 from strandline.auditing.history import InvalidHistory
-from strandline.auditing.staleness import Staleness
 from strandline.broker.core.replication.epochs import EpochCache, EpochEntry
 from strandline.broker.storage.state_files.epoch_file import write_epochs
 from strandline.broker.storage.state_files.log_state import LogState
 from strandline.records import emptied, split
 from strandline.report.round_files import BrokenEvidence
+from strandline_lab.auditing.staleness import Staleness
+from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
+from strandline_lab.chaos.evidence import read
+from strandline_lab.chaos.history_lines import GENERATION_UNKNOWN
+from strandline_lab.chaos.judge import judge, longest_staleness
 from tests.chaos import sound_round
 from tests.chaos.sound_round import (
     RECORDS,

@@ -8,9 +8,9 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from strandline_lab.interop.messages import compared, definitions
 
 from strandline.broker.kafka.wire.apis import HEARTBEAT
+from strandline_lab.interop.messages import compared, definitions
 
 FIELDS: list[dict[str, Any]] = [
     {"name": "GroupId", "type": "string", "versions": "0+"},

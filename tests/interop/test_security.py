@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from strandline_lab.interop.security import Security, write_client_settings
-
 from tests.conftest import ClusterFactory
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 import pytest
+
 from strandline_lab.simulation.plan import Plan
 from strandline_lab.simulation.workloads.workload import WorkloadPlan
 

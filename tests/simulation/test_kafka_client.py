@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
+from strandline.errors import ErrorCode
 from strandline_lab.simulation.kafka import messages
 from strandline_lab.simulation.kafka.messages import Api
 from strandline_lab.simulation.kafka.producer import is_passing
 from strandline_lab.simulation.plan import Plan
 from strandline_lab.simulation.run import run_quietly
 from strandline_lab.simulation.workloads.kafka import Kafka
-
-from strandline.errors import ErrorCode
 
 SPOKEN = [api for api in vars(messages).values() if isinstance(api, Api)]
 

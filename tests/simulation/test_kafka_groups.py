@@ -6,13 +6,6 @@ import asyncio
 from random import Random
 
 import pytest
-from strandline_lab.simulation.kafka.assigning import assign
-from strandline_lab.simulation.kafka.client import KafkaClient
-from strandline_lab.simulation.kafka.consumer import KafkaConsumer
-from strandline_lab.simulation.plan import Plan
-from strandline_lab.simulation.run import run_quietly
-from strandline_lab.simulation.workloads.groups import Assignor, Groups
-from strandline_lab.simulation.workloads.member import MemberPlan
 
 from strandline import Admin, Producer
 from strandline.consumer.core.protocol import Subscription
@@ -22,6 +15,13 @@ from strandline.ids import TopicPartition
 from strandline.simulation.cluster import KAFKA_PORT, Cluster
 from strandline.simulation.engine.world import World
 from strandline.vocabulary.admin import NewTopic
+from strandline_lab.simulation.kafka.assigning import assign
+from strandline_lab.simulation.kafka.client import KafkaClient
+from strandline_lab.simulation.kafka.consumer import KafkaConsumer
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import run_quietly
+from strandline_lab.simulation.workloads.groups import Assignor, Groups
+from strandline_lab.simulation.workloads.member import MemberPlan
 
 PARTITIONS = [TopicPartition("t", number) for number in range(5)]
 

@@ -7,13 +7,13 @@ import logging
 from collections import Counter
 
 import pytest
-from strandline_lab.simulation.plan import Plan
-from strandline_lab.simulation.run import run
 
 from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.engine.loop import Process, SimulatedLoop
 from strandline.simulation.engine.world import World
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import run
 
 SECONDS = 1.0
 SEEDS = range(3, 5)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from strandline.errors import SettingsError
 from strandline_lab.simulation.faults.every import COORDINATOR
 from strandline_lab.simulation.plan import Plan
 from strandline_lab.simulation.reporting.failing_run import read_plan
-
-from strandline.errors import SettingsError
 
 WRITING = {
     "name": "w", "kind": "writing", "partitions": 1, "writers": 1, "pause_s": 0.3, "min_insync": 1,

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 import structlog
+
 from strandline_lab.simulation.plan import Plan
 from strandline_lab.simulation.run import run, run_quietly
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from strandline_lab.simulation.settling import unsynced_without_leader
-from strandline_lab.simulation.stage import SYNCED
-
 from strandline.client.admin.topics import PartitionDescription, TopicDescription
 from strandline.ids import TopicId, TopicPartition
+from strandline_lab.simulation.settling import unsynced_without_leader
+from strandline_lab.simulation.stage import SYNCED
 
 
 def topic(name: str, *partitions: PartitionDescription, synced: bool = False) -> TopicDescription:

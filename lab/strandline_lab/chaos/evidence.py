@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from strandline.auditing.cluster import Observation
-from strandline.auditing.commits import Committed, KafkaTenure
 from strandline.auditing.history import (
     Acked,
     Assigned,
@@ -22,14 +21,16 @@ from strandline.auditing.history import (
     Received,
     Unassigned,
 )
-from strandline.auditing.member_ownership import Change, MemberHistory
-from strandline.auditing.ownership import GroupEvent
-from strandline.auditing.staleness import Partition, Reading
 from strandline.ids import TopicPartition
-from strandline.report.round_files import BrokenEvidence, Fields, Moment, RoundFiles
+from strandline.report.round_files import GROUP_EVENTS, BrokenEvidence, Fields, Moment, RoundFiles
 from strandline.vocabulary.state_changes import StateChangeEvent
+from strandline_lab.auditing.commits import Committed, KafkaTenure
+from strandline_lab.auditing.member_ownership import Change, MemberHistory
+from strandline_lab.auditing.ownership import GroupEvent
+from strandline_lab.auditing.staleness import Partition, Reading
 from strandline_lab.chaos.history_lines import GENERATION_UNKNOWN
 
+COMMITTED: Final = "committed.jsonl"
 PRODUCERS: Final = "produce-*.jsonl"
 READERS: Final = "consume-assign-*.jsonl"
 MEMBERS: Final = "consume-group-*.jsonl"
@@ -68,9 +69,9 @@ def read(out: Path) -> Evidence:
     files = RoundFiles(out, strict=True)
     found = Evidence(
         observations=[*files.observations()],
-        committed=[*files.committed()],
+        committed=[*files.values(COMMITTED, _committed)],
         changes=[*files.state_changes()],
-        group_events=[*files.group_events()],
+        group_events=[*files.values(GROUP_EVENTS, _group_event, once=True)],
         moments=[*files.moments()],
     )
     for moment in found.moments:
@@ -180,3 +181,25 @@ def _clock(fields: Fields) -> float:
 
 def _at_ms(fields: Fields) -> int:
     return int(fields.get("at", 0))
+
+
+def _committed(fields: Fields) -> Committed:
+    return Committed(
+        at_ms=int(fields["at_ms"]),
+        group=str(fields["group"]),
+        topic=str(fields["topic"]),
+        partition=int(fields["partition"]),
+        offset=int(fields["offset"]),
+    )
+
+
+def _group_event(fields: Fields) -> GroupEvent:
+    partitions = fields.get("partitions") or {}
+    return GroupEvent(
+        event=str(fields["event"]),
+        group=str(fields["group"]),
+        generation=int(fields["generation"]),
+        at_ms=int(fields["at_ms"]),
+        member=str(fields.get("member", "")),
+        partitions={str(topic): tuple(map(int, numbers)) for topic, numbers in partitions.items()},
+    )

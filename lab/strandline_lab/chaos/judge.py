@@ -6,21 +6,20 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from strandline.auditing import (
-    cluster,
+from strandline.auditing import cluster, reference
+from strandline.auditing.checks import Finding, in_order
+from strandline.auditing.history import Received
+from strandline.auditing.reference import Logged, Span
+from strandline_lab.auditing import (
     commits,
     handling,
     leader_epochs,
     member_ownership,
-    reference,
     requests,
     staleness,
     succession,
 )
-from strandline.auditing.checks import Finding, in_order
-from strandline.auditing.history import Received
-from strandline.auditing.reference import Logged, Span
-from strandline.auditing.staleness import Staleness
+from strandline_lab.auditing.staleness import Staleness
 from strandline_lab.chaos import replica_logs
 from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
 from strandline_lab.chaos.core.hangs import lone_hangs

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from strandline.auditing.ownership import GroupEvent
 from strandline.client.reading.records import ConsumerRecord
 from strandline.consumer.consumer import Consumer
 from strandline.errors import UnknownTopicOrPartition
 from strandline.host import Host
 from strandline.ids import GROUP_EVENTS_TOPIC, TopicPartition
+from strandline_lab.auditing.ownership import GroupEvent
 from strandline_lab.simulation.stage import Stage
 
 GET_MS_MAX = 500

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
+
 from strandline_lab.bench.guard.comparison import (
     COLUMNS,
     FAILURES_MAX,

@@ -9,6 +9,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from strandline_lab.bench.guard.intervals import PAIRS_MIN, interval, rank_sums, rejected
 
 ratios = st.lists(st.floats(0.1, 10), min_size=PAIRS_MIN, max_size=15)

@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
 from strandline_lab.bench.scale import results
 from strandline_lab.bench.scale.curves import DIMENSIONS
 from strandline_lab.bench.scale.pictures import PLOT, picture

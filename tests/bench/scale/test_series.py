@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import log
 
 import pytest
+
 from strandline_lab.bench.scale.curves import one_series
 from strandline_lab.bench.scale.series import Dimension, Figure, Step, exponent_of_n_log_n, exponents
 

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from strandline_lab.chaos.containers.compose import OVERLAY
 from strandline_lab.chaos.containers.engine import Engine, engine
 from strandline_lab.chaos.containers.world import container_world
 from strandline_lab.chaos.world import World
-
 from tests.chaos.containers.sight import Sight
 
 

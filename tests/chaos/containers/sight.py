@@ -6,12 +6,11 @@ from types import TracebackType
 from typing import Final, Self
 from uuid import uuid4
 
-from strandline_lab.chaos.core.faults import Member, Role
-from strandline_lab.chaos.world import World
-
 from strandline import Admin, Consumer, NewTopic, Producer, TopicPartition
 from strandline.errors import StrandlineError
 from strandline.vocabulary.metadata import PartitionMetadata
+from strandline_lab.chaos.core.faults import Member, Role
+from strandline_lab.chaos.world import World
 from tests.waiting import eventually
 
 SETTLE_S_MAX: Final = 90.0

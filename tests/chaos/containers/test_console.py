@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from strandline_lab.chaos.containers.commands import run
 from strandline_lab.chaos.containers.compose import NAME, UP_S_MAX, compose_program
 from strandline_lab.chaos.containers.engine import IMAGE, PROJECT, Engine
 from strandline_lab.chaos.world import World
-
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from strandline_lab.chaos.core.faults import Cut, FaultKind, Member, Role
 
 from strandline import Consumer
+from strandline_lab.chaos.core.faults import Cut, FaultKind, Member, Role
 from tests.chaos.containers.sight import Sight, broker
 from tests.waiting import eventually
 

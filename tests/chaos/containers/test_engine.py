@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from strandline_lab.chaos.containers.engine import PROJECT, base_name
 from strandline_lab.chaos.world import WorldFailed
 

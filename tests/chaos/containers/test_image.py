@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from strandline_lab.chaos.containers.commands import CommandFailed
 from strandline_lab.chaos.containers.compose import NAME
 from strandline_lab.chaos.containers.engine import IMAGE, Engine

@@ -10,9 +10,9 @@ import json
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+
 from strandline_lab.chaos.containers.commands import CommandFailed
 from strandline_lab.chaos.containers.engine import IMAGE, Engine
-
 from tests.deploy.support.manifests import Workload, expanded, identity, rendered
 from tests.waiting import eventually
 

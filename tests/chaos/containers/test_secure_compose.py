@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
+
 from strandline_lab.chaos.containers.commands import CommandFailed, run
 from strandline_lab.chaos.containers.compose import UP_S_MAX, compose_program
 from strandline_lab.chaos.containers.engine import IMAGE, PROJECT, Engine
-
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]

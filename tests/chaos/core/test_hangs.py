@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from strandline_lab.chaos.core.hangs import CALM_MS, lone_hangs
-
-from strandline.auditing.succession import Hang
 from strandline.report.round_files import Moment
+from strandline_lab.auditing.succession import Hang
+from strandline_lab.chaos.core.hangs import CALM_MS, lone_hangs
 
 WITHIN_MS = 6_000
 

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from strandline_lab.chaos.core.faults import OPERATED, FaultKind, Member, Role, Target
 from strandline_lab.chaos.core.plan import APART_S, AT_ONCE, Plan, Setting, TopicPlan, draw, dump, load, moved
 

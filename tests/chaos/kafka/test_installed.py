@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from strandline_lab.chaos.core.load import KAFKA, OWN, WITH_KAFKA, Library
 from strandline_lab.chaos.kafka.installed import LibraryMissing, described, roles_for
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 from confluent_kafka import KafkaError
-from strandline_lab.chaos.kafka.outcomes import REFUSALS, outcome_of, promise_broken
 
 from strandline.errors import ErrorCode, Outcome
+from strandline_lab.chaos.kafka.outcomes import REFUSALS, outcome_of, promise_broken
 
 LOCAL = (KafkaError._MSG_TIMED_OUT, KafkaError._TRANSPORT, KafkaError._PURGE_INFLIGHT, KafkaError._TIMED_OUT)
 

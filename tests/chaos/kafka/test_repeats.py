@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from strandline_lab.chaos.kafka.repeats import Repeats
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from strandline.auditing.checks import Finding
+from strandline.auditing.cluster import Observation
+from strandline.ids import TopicPartition
+from strandline.report.round_files import Moment
+from strandline.report.verdict import Verdict, judged
 from strandline_lab.chaos.core.faults import Fault, FaultKind, Role, Target
 from strandline_lab.chaos.core.plan import Plan
 from strandline_lab.chaos.report.facts import facts_of
@@ -12,12 +17,6 @@ from strandline_lab.chaos.report.round_data import RoundData
 from strandline_lab.report import partitions, traffic
 from strandline_lab.report.events import Election, Reader, Sender, Sending, SendOutcome
 from strandline_lab.report.spans import NOBODY, Held, Span
-
-from strandline.auditing.checks import Finding
-from strandline.auditing.cluster import Observation
-from strandline.ids import TopicPartition
-from strandline.report.round_files import Moment
-from strandline.report.verdict import Verdict, judged
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
 FOUND = Finding("lost", "a", 0, 7, "record 7 is gone")

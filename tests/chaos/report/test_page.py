@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
+
 from strandline_lab.chaos.report.facts import facts_of
 from strandline_lab.chaos.report.page import FINDINGS_SHOWN, page, write_report
 from strandline_lab.chaos.report.reading import read_round
 from strandline_lab.report.markup import Markup, joined, tag
-
 from tests.chaos.report.made_up import T0, Line, plan, write_lines, write_round
 
 HOSTILE = "<script>alert('1 & \"2\"')</script>"

@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.image import imread
+
+from strandline.auditing.cluster import Observation
+from strandline.ids import TopicPartition
+from strandline.report.round_files import Moment
 from strandline_lab.chaos.report.facts import facts_of
 from strandline_lab.chaos.report.round_data import RoundData
 from strandline_lab.report.events import Election, Reader, Sender, Sending, SendOutcome
 from strandline_lab.report.facts import Facts
 from strandline_lab.report.picture import ROWS_MAX, draw
 from strandline_lab.report.spans import NOBODY
-
-from strandline.auditing.cluster import Observation
-from strandline.ids import TopicPartition
-from strandline.report.round_files import Moment
 
 A = TopicPartition("a", 0)
 

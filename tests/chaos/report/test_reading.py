@@ -6,15 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from strandline_lab.chaos.core.faults import FaultKind
-from strandline_lab.chaos.report.reading import read_round
-from strandline_lab.chaos.report.round_data import RoundData
-from strandline_lab.report.events import Election, Reader, Sending, SendOutcome
-
 from strandline.auditing.checks import Finding
 from strandline.auditing.cluster import Observation
 from strandline.ids import TopicPartition
 from strandline.report.round_files import Moment
+from strandline_lab.chaos.core.faults import FaultKind
+from strandline_lab.chaos.report.reading import read_round
+from strandline_lab.chaos.report.round_data import RoundData
+from strandline_lab.report.events import Election, Reader, Sending, SendOutcome
 from tests.chaos.report.made_up import FAULTS, T0, Line, write_lines, write_round
 
 A = TopicPartition("a", 1)

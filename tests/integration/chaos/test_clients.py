@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from strandline_lab.chaos import clients
-from strandline_lab.chaos.core.load import OWN, TOPICS, ClientRoles
 
 from strandline import Admin, LocalCluster, NewTopic
+from strandline_lab.chaos import clients
+from strandline_lab.chaos.core.load import OWN, TOPICS, ClientRoles
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

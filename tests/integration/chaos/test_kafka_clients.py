@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from strandline_lab.chaos import clients
-from strandline_lab.chaos.core.load import TOPICS, WITH_KAFKA, ClientRole, ClientRoles, Library
 
 from strandline import Admin, LocalCluster, NewTopic
 from strandline.auditing import reference
@@ -27,6 +25,8 @@ from strandline.auditing.history import (
 )
 from strandline.auditing.reference import Logged, Span
 from strandline.errors import Outcome
+from strandline_lab.chaos import clients
+from strandline_lab.chaos.core.load import TOPICS, WITH_KAFKA, ClientRole, ClientRoles, Library
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
+from strandline import Admin, LocalCluster, Producer
 from strandline_lab.chaos import settling
 from strandline_lab.chaos.core.faults import Member, Role
 from strandline_lab.chaos.processes import ProcessWorld, local_world
 from strandline_lab.chaos.world import World, WorldFailed
-
-from strandline import Admin, LocalCluster, Producer
 from tests.forking.client import spawn
 from tests.waiting import eventually
 

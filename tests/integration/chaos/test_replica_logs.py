@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from strandline_lab.chaos import replica_logs
 
 from strandline import Admin, Producer
 from strandline.auditing.checks import REPLICAS, Finding
 from strandline.broker.storage.segment import LOG_SUFFIX
 from strandline.local.cluster import LocalCluster
+from strandline_lab.chaos import replica_logs
 from tests.conftest import ClusterFactory
 from tests.waiting import eventually
 

@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from strandline import Admin
+from strandline.report.round_files import RoundFiles
+from strandline.vocabulary.metadata import BalanceState
 from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
 from strandline_lab.chaos.core.faults import Fault, FaultKind, Member, Role, Target
 from strandline_lab.chaos.core.hangs import lone_hangs
@@ -25,10 +29,6 @@ from strandline_lab.chaos.processes import local_world
 from strandline_lab.chaos.report.facts import facts_of
 from strandline_lab.chaos.report.reading import read_round
 from strandline_lab.chaos.round import run_round
-
-from strandline import Admin
-from strandline.report.round_files import RoundFiles
-from strandline.vocabulary.metadata import BalanceState
 from tests.waiting import eventually
 
 ROUND_S_MAX = 600

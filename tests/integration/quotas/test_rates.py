@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
-from strandline_lab.simulation.kafka.connection import KafkaConnection, connected
-from strandline_lab.simulation.kafka.messages import FETCH, PRODUCE
 
 from strandline.adapters.codecs import log
 from strandline.broker.kafka.wire.fetch import FetchRequest, PartitionPosition
@@ -21,6 +19,8 @@ from strandline.simulation.cluster import KAFKA_PORT
 from strandline.testing import SimulatedCluster
 from strandline.vocabulary.log import FetchPartition, ProduceEntry
 from strandline.vocabulary.log import FetchRequest as OwnFetchRequest
+from strandline_lab.simulation.kafka.connection import KafkaConnection, connected
+from strandline_lab.simulation.kafka.messages import FETCH, PRODUCE
 
 RATE = 1_000_000
 RECORD = b"x" * 10_000

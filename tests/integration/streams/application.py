@@ -14,10 +14,9 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Final
 
+from strandline import Admin, LocalCluster, Producer
 from strandline_lab.simulation.workloads.counting.reading import Names
 from strandline_lab.simulation.workloads.counting.topology import COMPONENTS
-
-from strandline import Admin, LocalCluster, Producer
 from tests.forking.client import Forked, start_forked
 from tests.waiting import eventually
 

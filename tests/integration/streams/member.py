@@ -16,10 +16,10 @@ from itertools import count
 from typing import Any
 
 import uvloop
-from strandline_lab.simulation.workloads.counting.topology import counting
 
 from strandline.adapters.system.clock import SystemClock
 from strandline.streams import Record, Streams
+from strandline_lab.simulation.workloads.counting.topology import counting
 from tests.waiting import looking
 
 TOLD_EVERY_LOOKS = 10

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from strandline_lab.simulation.workloads.counting.topology import COMPONENTS
 
 from strandline import LocalCluster
+from strandline_lab.simulation.workloads.counting.topology import COMPONENTS
 from tests.integration.streams.application import COMPONENTS_FED, feeding, streaming
 from tests.integration.streams.verdict import exactly_once
 

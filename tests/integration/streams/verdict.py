@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-from strandline_lab.simulation.workloads.counting import judge
-from strandline_lab.simulation.workloads.counting.reading import Reading
-
 from strandline import Admin, Consumer
 from strandline.ids import GROUP_EVENTS_TOPIC, TopicPartition
+from strandline_lab.simulation.workloads.counting import judge
+from strandline_lab.simulation.workloads.counting.reading import Reading
 from tests.integration.streams.application import Application
 from tests.waiting import eventually
 

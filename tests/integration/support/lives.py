@@ -17,7 +17,6 @@ from typing import Any
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes
-from strandline.auditing import leader_epochs
 from strandline.auditing.checks import Finding
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import PartitionId, PartitionKey, TopicPartition
@@ -33,6 +32,7 @@ from strandline.vocabulary.state_changes import (
     RequestState,
     StateChangeEvent,
 )
+from strandline_lab.auditing import leader_epochs
 from tests.integration.support.harness import ClusterHarness, Harness, watching
 from tests.integration.support.state_changes import reading_events
 from tests.waiting import eventually

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from strandline_lab.core.settled import first_missing
-
 from strandline.client.admin.topics import PartitionDescription, TopicDescription
 from strandline.ids import TopicId, TopicPartition
 from strandline.vocabulary.admin import OngoingReassignment
+from strandline_lab.core.settled import first_missing
 
 
 def topic(name: str, *partitions: PartitionDescription) -> TopicDescription:

@@ -1,4 +1,4 @@
-"""Spark's report about owners equals that of `strandline.auditing.ownership` in memory."""
+"""Spark's report about owners equals that of `strandline_lab.auditing.ownership` in memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strandline.auditing.ownership import GroupEvent, Overlap, holdings, overlaps
 from strandline.pipeline.jobs import ownership
+from strandline_lab.auditing.ownership import GroupEvent, Overlap, holdings, overlaps
 from tests.conftest import SPARK_TIME
 from tests.pipeline.jobs.topic_records import as_records, rows_of
 

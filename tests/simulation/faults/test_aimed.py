@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+
 from strandline_lab.simulation.faults.every import AIMED, AIMED_AT_CONTROLLERS, APART
 from strandline_lab.simulation.faults.fault import Fault
 from strandline_lab.simulation.plan import Plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+
 from strandline_lab.simulation.faults.drawing import drawn_faults
 from strandline_lab.simulation.faults.every import APART, LOST_DISK
 from strandline_lab.simulation.faults.fault import Fault

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+from strandline.simulation.cluster import Cluster
+from strandline.simulation.engine.world import World
 from strandline_lab.simulation.faults.fault import Scene
 from strandline_lab.simulation.faults.roles import a_coordinator, a_led_partition, active_controller
 from strandline_lab.simulation.stage import Stage
-
-from strandline.simulation.cluster import Cluster
-from strandline.simulation.engine.world import World
 
 
 def test_no_broker_has_a_role_before_the_first_process_has_reached_zookeeper() -> None:

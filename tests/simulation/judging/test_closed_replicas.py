@@ -8,8 +8,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from strandline_lab.simulation.faults.fault import Scene
-from strandline_lab.simulation.stage import Stage
 
 from strandline import Admin, Producer, TopicPartition
 from strandline.adapters.zookeeper import znodes
@@ -22,6 +20,8 @@ from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.world import World
 from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.state_changes import Command
+from strandline_lab.simulation.faults.fault import Scene
+from strandline_lab.simulation.stage import Stage
 
 LEAVING = BrokerId(2)
 OTHERS = (0, 1, 3)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from strandline_lab.simulation.internal_topics import records
-from strandline_lab.simulation.stage import Stage
 
 from strandline import Admin, TopicPartition
 from strandline.adapters.zookeeper import znodes
@@ -20,6 +18,8 @@ from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.world import World
 from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent, parse_event
+from strandline_lab.simulation.internal_topics import records
+from strandline_lab.simulation.stage import Stage
 
 
 def test_a_reassignment_ends_with_its_topic() -> None:

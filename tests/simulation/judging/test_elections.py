@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from strandline_lab.simulation.judging.elections import transition
-from strandline_lab.simulation.plan import Plan
-from strandline_lab.simulation.run import run_quietly
-from strandline_lab.simulation.stage import Stage
 
 from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from strandline.simulation.engine.zookeeper.isr_history import IsrWrite
 from strandline.vocabulary.metadata import IsrMember, PartitionState
+from strandline_lab.simulation.judging.elections import transition
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import run_quietly
+from strandline_lab.simulation.stage import Stage
 
 
 def state(leader: int, epoch: int, *isr: int, lossy_epoch: int = NO_EPOCH) -> PartitionState:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from strandline_lab.simulation.judging.log_ends import LogEnds
 
 from strandline import TopicPartition
 from strandline.broker.storage.log import PartitionLog
@@ -15,6 +14,7 @@ from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.disks import Disk
 from strandline.simulation.engine.world import World
 from strandline.vocabulary.topic_config import TopicConfig
+from strandline_lab.simulation.judging.log_ends import LogEnds
 from tests.broker.storage.support.disk import ManualClock
 
 NAME = TopicPartition("topic", 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+
 from strandline_lab.simulation.proof.copies import PACKAGE
 from strandline_lab.simulation.proof.mutation import Mutation
 from strandline_lab.simulation.proof.mutations.every import MUTATIONS

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from strandline_lab.simulation.judging.recorded_changes import with_crowded_out, without_end
-
 from strandline.ids import NO_BROKER, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
+from strandline_lab.simulation.judging.recorded_changes import with_crowded_out, without_end
 
 KEY = PartitionKey(TopicId("5f0c"), PartitionId(0))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strandline_lab.simulation.judging.replicas import Replicas, compared, read_log
-from strandline_lab.simulation.stage import Stage
-
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.world import World
+from strandline_lab.simulation.judging.replicas import Replicas, compared, read_log
+from strandline_lab.simulation.stage import Stage
 from tests.broker.storage.support.disk import FOLDER, append, fill, new_log
 
 

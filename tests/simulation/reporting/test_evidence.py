@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+
+from strandline.auditing.cluster import Observation
+from strandline.report.round_files import RoundFiles
+from strandline.simulation.engine.world import WALL_MS
+from strandline.vocabulary.state_changes import ChangeKind
 from strandline_lab.simulation.faults.fault import Fault
 from strandline_lab.simulation.judging.judge import Problem
 from strandline_lab.simulation.plan import Plan
@@ -12,11 +17,6 @@ from strandline_lab.simulation.reporting.evidence import thinned, write_evidence
 from strandline_lab.simulation.reporting.run_facts import facts_of
 from strandline_lab.simulation.run import run
 from strandline_lab.simulation.workloads.writing import Writing
-
-from strandline.auditing.cluster import Observation
-from strandline.report.round_files import RoundFiles
-from strandline.simulation.engine.world import WALL_MS
-from strandline.vocabulary.state_changes import ChangeKind
 
 PLAN = Plan(
     seed=5,

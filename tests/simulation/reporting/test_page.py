@@ -7,6 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from strandline.auditing.cluster import Observation
+from strandline.report.verdict import Verdict
 from strandline_lab.report.markup import Markup
 from strandline_lab.simulation.faults.fault import Done, Fault, Step
 from strandline_lab.simulation.judging.judge import Problem
@@ -16,9 +19,6 @@ from strandline_lab.simulation.reporting.page import PageOf, page, write_page
 from strandline_lab.simulation.reporting.run_facts import facts_of, falls_of, judged, mentioned
 from strandline_lab.simulation.run import Outcome, run
 from strandline_lab.simulation.workloads.writing import Writing
-
-from strandline.auditing.cluster import Observation
-from strandline.report.verdict import Verdict
 
 PLAN = Plan(
     seed=5,

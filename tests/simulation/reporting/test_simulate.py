@@ -8,7 +8,6 @@ import signal
 from pathlib import Path
 
 from strandline_lab.simulation.plan import Plan
-
 from tests.strandline.cli.support.cli_process import LAB, Ended, ended, start_python, strandline
 from tests.waiting import eventually
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from strandline_lab.simulation.judging.judge import Problem
 from strandline_lab.simulation.plan import Plan
 from strandline_lab.simulation.reporting.runs import Ran

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from strandline_lab.simulation.workloads.unsteady.judge import (
     Heard,
     by_itself,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from strandline_lab.simulation.plan import Plan
 from strandline_lab.simulation.run import Outcome, run_quietly
 from strandline_lab.simulation.workloads.unsteady.replacing import Replacing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from strandline_lab.simulation.workloads.cleaned_log import Found, Write, findings
 
 WRITES = (

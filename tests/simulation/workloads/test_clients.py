@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+
+from strandline.simulation.cluster import Cluster
+from strandline.simulation.engine.world import World
 from strandline_lab.simulation.stage import Stage
 from strandline_lab.simulation.workloads.cleaning import Cleaning
 from strandline_lab.simulation.workloads.streams import Counting
 from strandline_lab.simulation.workloads.workload import WorkloadPlan
 from strandline_lab.simulation.workloads.writing import Writing
-
-from strandline.simulation.cluster import Cluster
-from strandline.simulation.engine.world import World
 
 AWAY_S = 12.0
 """Longer than a consumer searches for a position before it says that there is none yet."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from strandline_lab.simulation.workloads.counting.judge import Commit, History, faults, owner_faults
 
 from strandline import TopicPartition
+from strandline_lab.simulation.workloads.counting.judge import Commit, History, faults, owner_faults
 
 LINES, REPARTITION = "lines", "components-repartition"
 A, B = b"ada", b"bob"

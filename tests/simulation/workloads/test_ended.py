@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from strandline_lab.simulation.judging.stops import STOPS_PER_CHANGE_MAX, Stop, Stops
 from strandline_lab.simulation.plan import Plan
 from strandline_lab.simulation.run import run_quietly

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from strandline_lab.simulation.plan import Plan
 from strandline_lab.simulation.proof.mutations.every import MUTATIONS
 from strandline_lab.simulation.proof.seeing import look_again

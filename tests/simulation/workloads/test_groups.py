@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from strandline_lab.simulation.faults.fault import Fault
-from strandline_lab.simulation.plan import Plan
-from strandline_lab.simulation.run import run_quietly
-from strandline_lab.simulation.workloads.groups import Groups
-from strandline_lab.simulation.workloads.member import MemberPlan
-
 from strandline.client.admin.admin import Admin
 from strandline.consumer.consumer import Consumer
 from strandline.host import Host
@@ -15,6 +9,11 @@ from strandline.producer.producer import Producer
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.engine.world import World
+from strandline_lab.simulation.faults.fault import Fault
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import run_quietly
+from strandline_lab.simulation.workloads.groups import Groups
+from strandline_lab.simulation.workloads.member import MemberPlan
 
 RECORDS = 120
 

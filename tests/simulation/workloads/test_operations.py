@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+
+from strandline.client.admin.topics import PartitionDescription, TopicDescription
+from strandline.ids import INTERNAL_PREFIX, TopicId, TopicPartition
 from strandline_lab.simulation.plan import Plan
 from strandline_lab.simulation.run import run_quietly
 from strandline_lab.simulation.workloads.operations import Operations, misplaced
 from strandline_lab.simulation.workloads.writing import Writing
-
-from strandline.client.admin.topics import PartitionDescription, TopicDescription
-from strandline.ids import INTERNAL_PREFIX, TopicId, TopicPartition
 
 WRITING: Final = Writing(name="writing", partitions=4, writers=1, pause_s=0.1, min_insync=2, synced=False)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from strandline_lab.simulation.workloads.removals import placed
 
-from strandline.auditing.member_ownership import ASSIGNED, LOST, REVOKED, Change, MemberHistory
-from strandline.auditing.member_ownership import findings as ownership_findings
-from strandline.auditing.ownership import LEFT, GroupEvent
+from strandline_lab.auditing.member_ownership import ASSIGNED, LOST, REVOKED, Change, MemberHistory
+from strandline_lab.auditing.member_ownership import findings as ownership_findings
+from strandline_lab.auditing.ownership import LEFT, GroupEvent
+from strandline_lab.simulation.workloads.removals import placed
 
 COORDINATOR_MS = 1_700_000_000_000
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from strandline.auditing.succession import Hang
+from strandline_lab.auditing.succession import Hang
 from strandline_lab.chaos.core.faults import FaultKind, Role
 
 HANGS: Final = frozenset({FaultKind.PAUSE, FaultKind.DISCONNECT})

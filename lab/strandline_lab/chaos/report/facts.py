@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from strandline.auditing.succession import Elected, next_leaders
 from strandline.ids import TopicPartition
 from strandline.report.round_files import Moment
 from strandline.report.verdict import judged, took_ms
+from strandline_lab.auditing.succession import Elected, next_leaders
 from strandline_lab.chaos.core.faults import Fault
 from strandline_lab.chaos.core.hangs import brokers_of
 from strandline_lab.chaos.report.round_data import RoundData

@@ -10,13 +10,14 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from strandline.auditing import cluster, leader_epochs, requests
+from strandline.auditing import cluster
 from strandline.auditing.cluster import Observation
 from strandline.client.admin.admin import Admin
 from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import INTERNAL_PREFIX, STATE_CHANGES_TOPIC
 from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, parse_event
+from strandline_lab.auditing import leader_epochs, requests
 from strandline_lab.core.observed import observed
 from strandline_lab.core.settled import first_missing
 from strandline_lab.simulation.internal_topics import records

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable
 
-from strandline.auditing import requests
 from strandline.auditing.checks import Finding
 from strandline.vocabulary.state_changes import StateChangeEvent
+from strandline_lab.auditing import requests
 
 
 def with_crowded_out(

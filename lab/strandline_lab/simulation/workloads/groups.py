@@ -11,17 +11,17 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field
 
-from strandline.auditing import commits, handling, member_ownership
 from strandline.auditing.checks import Finding
-from strandline.auditing.commits import Committed
 from strandline.auditing.history import Handled
-from strandline.auditing.member_ownership import MemberHistory
-from strandline.auditing.ownership import GroupEvent
 from strandline.client.admin.admin import Admin
 from strandline.errors import FencedInstanceId, StrandlineError
 from strandline.host import Host
 from strandline.ids import OFFSETS_TOPIC, TopicPartition
 from strandline.simulation.cluster import KAFKA_PORT
+from strandline_lab.auditing import commits, handling, member_ownership
+from strandline_lab.auditing.commits import Committed
+from strandline_lab.auditing.member_ownership import MemberHistory
+from strandline_lab.auditing.ownership import GroupEvent
 from strandline_lab.simulation.internal_topics import group_events
 from strandline_lab.simulation.judging.judge import Problem
 from strandline_lab.simulation.stage import SYNCED, Stage

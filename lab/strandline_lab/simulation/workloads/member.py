@@ -9,8 +9,6 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from strandline.auditing.commits import Committed
-from strandline.auditing.member_ownership import ASSIGNED, LOST, REVOKED, Change
 from strandline.auditing.recording import Recorder
 from strandline.client.reading.records import ConsumerRecord
 from strandline.consumer.consumer import Consumer
@@ -19,6 +17,8 @@ from strandline.errors import InconsistentGroupProtocol, StrandlineError
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline_lab.auditing.commits import Committed
+from strandline_lab.auditing.member_ownership import ASSIGNED, LOST, REVOKED, Change
 from strandline_lab.simulation.kafka.client import KafkaClient
 from strandline_lab.simulation.kafka.consumer import KafkaConsumer
 from strandline_lab.simulation.stage import Stage

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from strandline.auditing.member_ownership import ASSIGNED, Change, MemberHistory
-from strandline.auditing.ownership import LEFT, LOST, GroupEvent
+from strandline_lab.auditing.member_ownership import ASSIGNED, Change, MemberHistory
+from strandline_lab.auditing.ownership import LEFT, LOST, GroupEvent
 
 
 def placed(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strandline_lab.simulation.kafka.messages import answer_in, frame
 
 from strandline.broker.kafka.call import Api
 from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
@@ -24,6 +23,7 @@ from strandline.broker.kafka.wire.fields import MalformedRequest
 from strandline.broker.kafka.wire.groups.membership import LeaveGroupAnswer, MemberThatLeft
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.records import BatchHeader
+from strandline_lab.simulation.kafka.messages import answer_in, frame
 from tests.broker.kafka.support.codec import (
     API_VERSIONS,
     any_answer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from strandline.auditing.member_ownership import Change
+from strandline_lab.auditing.member_ownership import Change
 
 ASSIGNED, REVOKED, LOST = "assigned", "revoked", "lost"
 

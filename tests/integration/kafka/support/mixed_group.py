@@ -15,10 +15,10 @@ from itertools import count
 from typing import Any, Protocol, Self
 
 from strandline import Admin, LocalCluster, TopicPartition
-from strandline.auditing import member_ownership
 from strandline.auditing.checks import Finding
-from strandline.auditing.member_ownership import Change, MemberHistory
 from strandline.vocabulary.groups import DescribedGroup
+from strandline_lab.auditing import member_ownership
+from strandline_lab.auditing.member_ownership import Change, MemberHistory
 from tests.integration.groups.support.group_members import Participant, new_group
 from tests.integration.kafka.support.aiokafka_member import AiokafkaMember
 from tests.integration.kafka.support.confluent_member import STATIC_SESSION_MS, ConfluentMember

@@ -7,10 +7,10 @@ from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
-from strandline_lab.bench.report import median_of
-from strandline_lab.perf.measure import CHUNK_BYTES_MAX, Load, spread, throughput, windowed
 
 from strandline.config.limits import KIB
+from strandline_lab.bench.report import median_of
+from strandline_lab.perf.measure import CHUNK_BYTES_MAX, Load, spread, throughput, windowed
 
 
 def test_a_spread_is_median_99th_percentile_and_maximum_by_nearest_rank() -> None:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from strandline_lab.perf.rebalance import stride
 from strandline_lab.perf.rebalance_times import Line, Ownership, Span, effects, silences, unowned
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from strandline_lab.cli.__main__ import cli as laboratory
 
 from strandline.cli.__main__ import cli
 from strandline.cli.records.start import StartType
@@ -23,6 +22,7 @@ from strandline.cli.shell.output import aligned
 from strandline.errors import NotEnoughReplicas, SettingsError
 from strandline.local.layout import ClusterFile, Layout, MemberFile
 from strandline.report.text.records import shown
+from strandline_lab.cli.__main__ import cli as laboratory
 
 pytestmark = pytest.mark.usefixtures("logging_as_before")
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from strandline.auditing.checks import LEADERSHIP
-from strandline.auditing.leader_epochs import findings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
+from strandline_lab.auditing.leader_epochs import findings
 
 KEY = PartitionKey(TopicId("5f0c"), PartitionId(1))
 FinishedRun = list[StateChangeEvent]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from strandline.auditing.checks import LEADERLESS
-from strandline.auditing.succession import Elected, Hang, findings, next_leaders
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.vocabulary.state_changes import ChangeKind, RequestState, StateChangeEvent
+from strandline_lab.auditing.succession import Elected, Hang, findings, next_leaders
 
 A, B = TopicPartition("a", PartitionId(0)), TopicPartition("b", PartitionId(0))
 WITHIN_MS = 6_000

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.auditing.checks import COMMITTED
-from strandline.auditing.commits import Committed, KafkaTenure, findings
 from strandline.ids import TopicPartition
+from strandline_lab.auditing.commits import Committed, KafkaTenure, findings
 
 LANE = ("orders", 0)
 TOLD = [Committed(at, "g", "orders", 0, offset) for at, offset in ((1, 2), (2, 2), (3, 5), (4, 6))]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strandline.auditing.checks import REQUESTS
-from strandline.auditing.requests import findings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.vocabulary.state_changes import ChangeKind, Command, RequestState, StateChangeEvent
+from strandline_lab.auditing.requests import findings
 
 KEY = PartitionKey(TopicId("5f0c"), PartitionId(0))
 SETTLED_MS = 1_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from strandline.auditing.ownership import GroupEvent, Holder, Overlap, holdings, overlaps
+from strandline_lab.auditing.ownership import GroupEvent, Holder, Overlap, holdings, overlaps
 
 
 @dataclass

@@ -21,9 +21,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from strandline.auditing import ownership
 from strandline.auditing.checks import HANDOVER, TWO_OWNERS, Finding, in_order
-from strandline.auditing.ownership import ASSIGNED, LEFT, LOST, REVOKED, GroupEvent, Holder, Holding
+from strandline_lab.auditing import ownership
+from strandline_lab.auditing.ownership import ASSIGNED, LEFT, LOST, REVOKED, GroupEvent, Holder, Holding
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.auditing.checks import HANDOVER, TWO_OWNERS
-from strandline.auditing.member_ownership import Change, MemberHistory, findings
-from strandline.auditing.ownership import GroupEvent
+from strandline_lab.auditing.member_ownership import Change, MemberHistory, findings
+from strandline_lab.auditing.ownership import GroupEvent
 
 Step = tuple[str, int, int]
 """Event, time, generation; all of partition 0."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline.auditing.staleness import Reading, Staleness, longest
+from strandline_lab.auditing.staleness import Reading, Staleness, longest
 
 LANE = ("orders", 0)
 

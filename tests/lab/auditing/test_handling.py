@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from strandline.auditing.checks import HANDLED
-from strandline.auditing.handling import findings
 from strandline.auditing.history import Assigned, Event, Handled, History, Received, Unassigned
+from strandline_lab.auditing.handling import findings
 
 TOLD: list[Event] = [
     Assigned(0, "t", (0, 1)),
