@@ -41,7 +41,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/bench": 7_750,
     "lab/strandline_lab/chaos": 5_650,
     "lab/strandline_lab/cli": 440,
-    "lab/strandline_lab/interop": 1_680,
+    "lab/strandline_lab/interop": 1_860,
     "lab/strandline_lab/perf": 1_360,
     "lab/strandline_lab/report": 1_100,
     "lab/strandline_lab/simulation": 10_750,
