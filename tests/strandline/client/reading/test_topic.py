@@ -17,6 +17,7 @@ from strandline.ids import NO_BROKER
 from strandline.ports import Clock
 from strandline.records import BatchHeader
 from strandline.records.header import assemble
+from strandline.vocabulary.log import Fetched, FetchPartition
 from tests.strandline.client.log_world import CLOCK, Log, LogWorld
 from tests.strandline.client.network import FastClock
 from tests.waiting import eventually
@@ -229,19 +230,27 @@ async def test_a_log_that_has_lost_records_is_read_on_where_it_was_cut() -> None
         assert await collect(reader, 30) == [(0, offset) for offset in range(20, 50)]
 
 
+class Withheld(Log):
+    """Its leader sends the first two batches, one at a time, and no other."""
+
+    def fetch(self, wanted: FetchPartition) -> Fetched:
+        if wanted.offset >= 2 * BATCH:
+            return Fetched(wanted.name, None, self.high_watermark, self.start)
+        return super().fetch(wanted._replace(bytes_max=1))
+
+
 async def test_a_reading_ends_where_the_log_was_cut_meanwhile() -> None:
     """What is lost is not waited for."""
-    world = world_of(30)
-    (log,) = logs_of(world)
-    log.watermark = 10
-    async with reading(world, FastClock(), follow=True) as reader:
-        assert await collect(reader, 10) == [(0, offset) for offset in range(10)]
-    log.watermark = None
-    async with reading(world, FastClock(), from_offsets=(10,)) as reader:
-        await eventually(lambda: log.read_from > 10)
+    log = written(Withheld(), 30)
+    world = LogWorld()
+    world.topics["t"] = "first", [log]
+    async with reading(world) as reader:
+        assert await collect(reader, 20) == [(0, offset) for offset in range(20)]
+        assert not reader.ended
         log.cut(20)
         log.lead(2)
-        assert (await collect(reader))[:10] == [(0, offset) for offset in range(10, 20)]
+        assert await collect(reader) == []
+        assert reader.next_offsets == (20,)
 
 
 async def test_a_topic_that_was_made_anew_is_read_from_its_first_record(
