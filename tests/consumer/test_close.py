@@ -141,3 +141,27 @@ async def test_the_second_reader_of_a_batch_counts_and_not_the_first_one() -> No
         _ = await asyncio.wait([reader])
     await consumer.stop()
     assert closing.committed == {A: 3}
+
+
+async def test_stops_of_several_tasks_are_one() -> None:
+    """The later ones wait for the first, and raise nothing."""
+    closing = Closing()
+    consumer = await closing.start()
+    for _ in range(RECORDS):
+        _ = await consumer.getone()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(RECORDS):
+            tasks.create_task(consumer.stop())
+    assert closing.committed == {A: RECORDS - 1}, "no task that stops it is the reader"
+
+
+async def test_a_reader_that_stops_while_another_task_stops_it_is_done() -> None:
+    """What it holds is processed, and committed."""
+    closing = Closing()
+    consumer = await closing.start()
+    _ = await consumer.getone()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(consumer.stop())
+        await asyncio.sleep(0)
+        await consumer.stop()
+    assert closing.committed == {A: 1}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from inspect import isawaitable
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from strandline.consumer.consumer import Consumer
 from strandline.consumer.core.assignors.assignor import AssignorFailed
 from strandline.errors import InvalidRequest
 from strandline.ids import NO_BROKER, TopicPartition
+from strandline.vocabulary.groups import TaskChange, TaskChangeKind
 from tests.consumer.brokers import Brokers, SlowClock
 from tests.consumer.core.support.own_assignor import OwnAssignor
 from tests.strandline.client.network import FastClock, memory_host
@@ -63,6 +66,58 @@ async def test_outside_a_group_there_is_no_rebalance_to_ask_for() -> None:
             alone.enforce_rebalance("alone")
         with pytest.raises(InvalidRequest, match="subscribed to nothing"):
             consumer.enforce_rebalance("nothing")
+    with pytest.raises(InvalidRequest, match="stopped"):
+        consumer.enforce_rebalance("too late")
+
+
+async def test_without_a_group_there_is_nothing_to_subscribe_in_and_nothing_to_report_to() -> None:
+    change = TaskChange(TaskChangeKind.RUNNING, "t-0", 1)
+    async with made() as alone:
+        for refused in (
+            lambda: alone.subscribe(["t"]),
+            alone.group_metadata,
+            alone.unsubscribe,
+            lambda: alone.report_tasks([change]),
+        ):
+            with pytest.raises(InvalidRequest, match="group_id"):
+                refused()
+        with pytest.raises(InvalidRequest, match="group_id"):
+            await alone.commit()
+    async with made(group_id="g") as consumer:
+        consumer.report_tasks([change])
+        with pytest.raises(InvalidRequest, match="at_ms of task t-0"):
+            consumer.report_tasks([TaskChange(TaskChangeKind.RUNNING, "t-0", -1)])
+        for topics, pattern in (([], None), (None, None), (["t"], "t.*"), ("t", None)):
+            with pytest.raises(InvalidRequest):
+                consumer.subscribe(topics, pattern=pattern)
+
+
+async def test_every_call_refuses_an_invalid_argument_at_once() -> None:
+    """Each call checks what it is given; tests/consumer/test_arguments.py has all that is refused."""
+    name = TopicPartition("t", 0)
+    async with made(group_id="g") as consumer:
+        calls: list[tuple[Any, object]] = [
+            *((lambda given=given: consumer.subscribe(pattern=given), given) for given in ("(", 3)),
+            *((lambda given=given: consumer.seek(name, given), given) for given in (2**63, True, "3", -1)),
+            *((lambda given=given: consumer.committed(given), given) for given in ("t", None)),
+            *((lambda given=given: consumer.pause(given), given) for given in ("t", None)),
+            *((lambda given=given: consumer.commit(given), given) for given in (5, [name], {name: -1})),
+            *(
+                (lambda given=given: consumer.extend_processing(given), given)
+                for given in ("x", nan, inf, -1)
+            ),
+            *((lambda given=given: consumer.getmany(timeout_ms=given), given) for given in (-1, None)),
+            *((lambda given=given: consumer.getmany(max_records=given), given) for given in (0, -1)),
+            (lambda: consumer.getbatches(timeout_ms=-1), -1),
+            (lambda: consumer.offsets_for_times({name: 2**63}), 2**63),
+            (lambda: consumer.end_offsets(name), name),  # type: ignore[arg-type]  # the point
+        ]
+        for call, given in calls:
+            with pytest.raises(InvalidRequest) as raised:
+                if isawaitable(made_call := call()):
+                    await made_call
+            assert raised.value.message, given
+        assert consumer.subscription() == frozenset()
 
 
 @pytest.mark.parametrize("given", ["", None, 5, b"why", "\ud800"])

@@ -29,7 +29,9 @@ from strandline.vocabulary.groups import (
     LeaveGroup,
     LeavingMember,
     MemberIdGiven,
+    OffsetFetch,
     ReportOwnership,
+    ReportTasks,
     SyncGroup,
 )
 from tests.broker.core.groups.support.stage import GROUP, LIMITS, Stage, partition
@@ -81,6 +83,11 @@ def test_a_join_with_a_value_out_of_bounds_is_refused_and_leaves_no_group(
     assert stage.answers[listed] == ()
 
 
+def test_a_member_id_that_cannot_be_is_refused() -> None:
+    stage = Stage()
+    assert "member id" in stage.answer(stage.join(LONG), InvalidRequest).message
+
+
 def test_ids_in_any_script_are_fine() -> None:
     stage = Stage()
     assert stage.answer(stage.join("", "a", instance="räksmörgås 🦐", client_id="客户"), Joined)
@@ -98,7 +105,9 @@ def test_a_group_id_that_cannot_be_is_refused_everywhere(group: str) -> None:
         stage.ask(SyncGroup(group, "a", 1, "", "")),
         stage.ask(Heartbeat(group, "a", 1)),
         stage.ask(LeaveGroup(group, ())),
+        stage.ask(OffsetFetch(group)),
         stage.ask(Report(ReportOwnership(group, "a", 1, ()))),
+        stage.ask(ReportTasks(group, "a", 1, ())),
     ):
         assert stage.answer(token, InvalidGroupId).limit == GROUP_ID_LENGTH_MAX
 

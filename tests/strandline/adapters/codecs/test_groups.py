@@ -217,6 +217,22 @@ def test_an_unknown_kind_of_change_is_refused() -> None:
         rpcs.REPORT_TASKS.served.decode(tasks.SerializeToString())
 
 
+@pytest.mark.parametrize("name", [TopicPartition("t", -5), TopicPartition("", 0)], ids=["partition", "topic"])
+def test_a_report_of_an_impossible_partition_is_refused(name: TopicPartition) -> None:
+    change = OwnershipChange(OwnershipKind.ASSIGNED, (FIRST, name), 1, 1)
+    data = rpcs.REPORT_OWNERSHIP.encode(ReportOwnership("g", "m", 1, (change,)))
+    with pytest.raises(InvalidRequest, match="is no partition's name"):
+        rpcs.REPORT_OWNERSHIP.served.decode(data)
+
+
+def test_an_event_names_partitions_by_topic() -> None:
+    event = GroupEvent(EventKind.ASSIGNED, "g", 3, 17, "m", partitions=(SECOND, FIRST))
+    assert json.loads(event_value(event)) == {
+        "version": 1, "event": "assigned", "group": "g", "generation": 3, "at_ms": 17, "member": "m",
+        "partitions": {FIRST.topic: [FIRST.partition, SECOND.partition]},
+    }  # fmt: skip
+
+
 NO_FIGURES: list[tuple[Any, Any, Any]] = [
     (-1, -1.0, -1),
     (-7, -0.5, -(2**63)),

@@ -24,6 +24,7 @@ from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
     GroupIdNotFound,
+    InvalidRequest,
     LeaderHint,
     NonEmptyGroup,
     NotCoordinator,
@@ -31,6 +32,7 @@ from strandline.errors import (
     OutcomeUnknown,
     StrandlineError,
     UnknownMemberId,
+    UnknownTopicOrPartition,
 )
 from strandline.ports import Method, Request, Response
 from strandline.vocabulary.groups import (
@@ -215,3 +217,29 @@ async def test_a_group_with_members_is_not_deleted_and_they_are_named() -> None:
     async with looking_after(brokers) as admin:
         with pytest.raises(NonEmptyGroup, match=r"m1 \(client client-m1 at 10.0.0.9\); stop them first"):
             await admin.delete_group("g")
+
+
+async def test_invalid_arguments_are_refused_before_a_broker_is_asked() -> None:
+    brokers = Brokers()
+    async with looking_after(brokers) as admin:
+        begun = len(brokers.calls)
+        group: Any
+        for group in (3, None, "\ud800", b"x"):
+            for call in (admin.describe_group, admin.group_offsets, admin.delete_group):
+                with pytest.raises(InvalidRequest, match="group = "):
+                    await call(group)
+            with pytest.raises(InvalidRequest, match="group = "):
+                await admin.alter_group_offsets(group, {A: 1})
+        offsets: Any
+        for offsets in ({A: -1}, {A: 2**63}, {A: "x"}, {A: True}, {"x": 1}, None, [A]):
+            with pytest.raises(InvalidRequest, match=": give "):
+                await admin.alter_group_offsets("g", offsets)
+        assert len(brokers.calls) == begun
+
+
+async def test_no_offset_is_set_if_one_is_of_a_missing_partition() -> None:
+    brokers = Brokers()
+    async with looking_after(brokers) as admin:
+        with pytest.raises(UnknownTopicOrPartition, match="there is no t-2"):
+            await admin.alter_group_offsets("g", {A: 1, TopicPartition("t", 2): 1})
+    assert not [request for request in brokers.requests if isinstance(request, OffsetCommit)]
