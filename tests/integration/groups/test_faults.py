@@ -1,13 +1,18 @@
-"""Members that are killed, and that hang, as processes (docs/use/groups.md)."""
+"""Members that are killed, that hang, and whose connection ends, as processes (docs/use/groups.md)."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from strandline import Consumer, LocalCluster, TopicPartition
+from strandline.adapters.codecs import groups as group_wire
+from strandline.errors import RebalanceInProgress
+from strandline.vocabulary.groups import MemberIdGiven
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
@@ -16,6 +21,7 @@ from tests.integration.groups.support.group_members import (
     new_topic,
 )
 from tests.integration.groups.support.group_processes import Processes, processes
+from tests.integration.groups.support.group_rpcs import GroupRpcs, Member, stable
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -104,3 +110,38 @@ def _next(seen: dict[tuple[int, int], int], partition: int) -> int:
 async def _committed(consumer: Consumer, topic: str, partition: int) -> int:
     found = await consumer.committed(TopicPartition(topic, partition))
     return -1 if found is None else found.offset
+
+
+async def test_a_client_that_vanishes_while_its_join_is_held_is_forgotten(cluster: LocalCluster) -> None:
+    """gRPC cancels its call, the others wait for it no longer than the rebalance timeout, and continue."""
+    group = new_group()
+    async with GroupRpcs(cluster) as rpcs, GroupRpcs(cluster) as others:
+        first = Member(rpcs, group, rebalance_timeout_ms=300, session_timeout_ms=600)
+        await stable([first])
+        vanishing = Member(others, group, rebalance_timeout_ms=300, session_timeout_ms=600)
+        await vanishing.find()
+        given = await others.call(vanishing.address, group_wire.JOIN_GROUP, vanishing.join_request())
+        assert isinstance(given, MemberIdGiven)
+        vanishing.member = given.member
+        async with asyncio.TaskGroup() as tasks:
+            held = tasks.create_task(_raised(vanishing.join()))
+            assert isinstance(await _raised(first.heartbeat(max_wait_ms=9_000)), RebalanceInProgress)
+            held.cancel()
+        generation = await stable([first])
+
+        async def alone() -> bool:
+            return [m.member for m in (await first.described()).members] == [first.member]
+
+        await eventually(alone)
+        await stable([first])
+        assert generation >= 2
+        name = TopicPartition(await new_topic(cluster, 1), 0)
+        assert await first.commit({name: 1}) == {name: None}
+
+
+async def _raised(awaited: Any) -> BaseException | None:
+    try:
+        await awaited
+    except Exception as error:
+        return error
+    return None

@@ -1,14 +1,13 @@
-"""Slow applications in real time, with heartbeats of a thread of their own. simulated/test_slow.py has those
-to which a thread makes no difference."""
+"""Applications that block their event loop while brokers and other members continue: heartbeats have a thread
+of their own. simulated/test_slow.py has those to which a thread makes no difference."""
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from strandline import Consumer, ConsumerRecord, LocalCluster, TopicPartition
+from strandline import Consumer, ConsumerRecord, LocalCluster
 from strandline.adapters.system.clock import SystemClock
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
@@ -20,7 +19,6 @@ from tests.integration.groups.support.group_members import (
     write,
 )
 from tests.integration.groups.support.group_processes import processes
-from tests.integration.groups.support.overdue import leaves_and_comes_back
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -90,14 +88,6 @@ async def test_a_handler_that_blocks_the_loop_is_rebalanced_nevertheless(
         await eventually(lambda: members.all[0].owned, deadline_s=SETTLE_S, what="the other has its share")
 
 
-async def test_a_consumer_that_never_asks_for_records_leaves_and_comes_back(
-    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    """max_poll_interval_ms: others take over, the log names the setting, the next get call joins again.
-    Heartbeats have a thread here."""
-    await leaves_and_comes_back(cluster, caplog)
-
-
 async def test_a_blocked_loop_is_overdue_too(cluster: LocalCluster) -> None:
     """The thread sends the leave itself: others need not wait until the loop is free to send it."""
     topic = await new_topic(cluster, 1)
@@ -115,37 +105,3 @@ async def test_a_blocked_loop_is_overdue_too(cluster: LocalCluster) -> None:
         assert again.offset == first.offset
         assert consumer.group_metadata().member_id not in ("", member)
     assert heard.kinds() == ["assigned", "lost", "assigned", "revoked"]
-
-
-async def test_a_blocked_loop_with_records_fetched_reads_on(cluster: LocalCluster) -> None:
-    """Records fetched before the member was found overdue are lost; the returning call joins again, and
-    gets all uncommitted records."""
-    topic = await new_topic(cluster, 1)
-    await write(cluster, topic, 0, 6)
-    settings = {**GROUP_SETTINGS, "session_timeout_ms": 60_000, "max_poll_interval_ms": 700}
-    async with Consumer(cluster.bootstrap, group_id=new_group(), **settings) as consumer:
-        consumer.subscribe([topic])
-        _ = await consumer.getone()
-        await eventually(lambda: consumer.highwater(TopicPartition(topic, 0)) == 6, what="all is fetched")
-        block_the_loop(OVERDUE_S)
-        async with asyncio.timeout(SETTLE_S):
-            assert [(await consumer.getone()).offset for _ in range(6)] == list(range(6))
-
-
-async def test_more_time_can_be_asked_for(cluster: LocalCluster) -> None:
-    topic = await new_topic(cluster, 1)
-    group = new_group()
-    await write(cluster, topic, 0)
-    heard = RebalanceLog()
-    settings = {**GROUP_SETTINGS, "max_poll_interval_ms": 700}
-    async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
-        consumer.subscribe([topic], listener=heard)
-        _ = await consumer.getone()
-        before = consumer.group_metadata()
-        consumer.extend_processing(60)
-        block_the_loop(OVERDUE_S)
-        assert await consumer.getmany() == {}
-        assert consumer.group_metadata() == before
-        await write(cluster, topic, 0)
-        assert (await consumer.getone()).offset == 1
-        assert heard.kinds() == ["assigned"]

@@ -1,29 +1,36 @@
-"""Consumers share a group, with real brokers: their partitions, and repeated records (docs/use/groups.md)."""
+"""Consumers share a group, with real brokers: their partitions, commits and closes, and repeated records
+(docs/use/groups.md)."""
 
 from __future__ import annotations
 
 import asyncio
+from random import Random
 
 import pytest
 
-from strandline import (
-    Consumer,
-    RebalanceListener,
-    TopicPartition,
-)
-from strandline.errors import InvalidRequest
+from strandline import RebalanceListener, TopicPartition
+from strandline.adapters.codecs.groups import FIND_COORDINATOR
+from strandline.consumer.core.member_states import State
+from strandline.errors import CoordinatorNotAvailable, InvalidRequest
+from strandline.ids import OFFSETS_TOPIC
 from strandline.testing import MemoryCluster
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
     Members,
     Participant,
+    RebalanceLog,
     loading,
     new_group,
     new_topic,
     write,
 )
+from tests.integration.groups.support.group_rpcs import GroupRpcs
 from tests.waiting import eventually
+
+WAIT_MS = 10_000
+EARLY_S = 2.0
+"""Less than a departure waits for a rebalance to end."""
 
 both_protocols = pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 
@@ -57,33 +64,62 @@ async def test_members_come_and_go_and_each_record_is_read_once(
         assert [member.errors for member in members.all] == [[], [], []]
 
 
-async def test_cooperative_members_are_notified_only_of_moving_partitions(cluster: MemoryCluster) -> None:
-    """KIP-429: a member that keeps partitions over a rebalance hears nothing of them."""
-    topic = await new_topic(cluster, 4)
-    async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
-        first = await members.join()
-        await members.settled(first, partitions=4)
-        second = await members.join()
-        await members.settled(first, second, partitions=4)
-        assert first.heard.kinds() == ["assigned", "revoked"]
-        (_, gone) = first.heard.events[-1]
-        assert len(gone) == 2 and second.owned == gone
-        await members.leave(second)
-        await members.settled(first, partitions=4)
-        assert [len(partitions) for kind, partitions in first.heard.events if partitions] == [4, 2, 2]
+@pytest.mark.slow
+async def test_members_of_both_protocols_come_and_go_at_random_and_each_record_is_read_once(
+    cluster: MemoryCluster,
+) -> None:
+    """(G4, G6) closes and joins in the middle of rebalances, commits that cross them: nothing is read twice,
+    nothing is lost, no error is raised. The seed is fixed, what the cluster makes of it is not."""
+    random, protocols = Random(7), ("eager", "cooperative")
+    topic = await new_topic(cluster, 6)
+    async with loading(cluster, {topic: 6}) as load, Members(cluster, [topic]) as members:
+        live = [await members.join(rebalance_protocol=protocols[0])]
+        for _ in range(25):
+            if len(live) < 2 or (len(live) < 5 and random.random() < 0.5):
+                live.append(await members.join(rebalance_protocol=random.choice(protocols)))
+            else:
+                await members.leave(live.pop(random.randrange(len(live))))
+            wanted = sum(members.seen().values()) + random.choice([0, 0, 10, 100])
+            await _read_in_all(members, wanted)
+        await load.finish()
+        written = set(load.acked)
+        await eventually(lambda: written <= set(members.seen()), deadline_s=SETTLE_S, what="all is read")
+        assert set(members.seen().values()) == {1}
+        assert all("lost" not in member.heard.kinds() for member in members.all)
+        assert [member.errors for member in members.all] == [[] for _ in members.all]
 
 
-async def test_eager_members_give_everything_up_first(cluster: MemoryCluster) -> None:
-    """KIP-429, "eager": V0's behaviour, as it always was."""
-    topic = await new_topic(cluster, 4)
-    async with Members(cluster, [topic], rebalance_protocol="eager") as members:
-        first = await members.join()
-        await members.settled(first, partitions=4)
-        second = await members.join()
-        await members.settled(first, second, partitions=4)
-        sizes = [len(partitions) for _, partitions in first.heard.events]
-        assert first.heard.kinds()[:3] == ["assigned", "revoked", "assigned"]
-        assert sizes[:3] == [4, 4, 2]
+async def _read_in_all(members: Members, wanted: int) -> None:
+    def read() -> bool:
+        return sum(len(member.records) for member in members.all) >= wanted
+
+    await eventually(read, deadline_s=SETTLE_S, what="reading continues")
+
+
+# --- in the middle of a rebalance -----------------------------------------------------------------
+
+
+class HeldUp:
+    """A rebalance that waits for the `on_revoked` of its second member, until `go_on`."""
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+        self.go_on = asyncio.Event()
+
+    async def begin(self, partitions: int) -> tuple[Participant, Participant, Participant]:
+        first, second = await self.members.join(), await self.members.join()
+        await self.members.settled(first, second, partitions=partitions)
+        holding = asyncio.Event()
+
+        async def hold_up(kind: str, gone: set[TopicPartition]) -> None:
+            if kind == "revoked":
+                holding.set()
+                await self.go_on.wait()
+
+        second.heard.before = hold_up
+        third = await self.members.join()
+        await holding.wait()
+        return first, second, third
 
 
 async def test_kept_partitions_continue_while_a_cooperative_group_rebalances(cluster: MemoryCluster) -> None:
@@ -91,69 +127,67 @@ async def test_kept_partitions_continue_while_a_cooperative_group_rebalances(clu
     delays."""
     topic = await new_topic(cluster, 6)
     async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
-        first, second = await members.join(), await members.join()
-        await members.settled(first, second, partitions=6)
-        blocked, go_on = asyncio.Event(), asyncio.Event()
-
-        async def hold_up(kind: str, partitions: set[TopicPartition]) -> None:
-            if kind == "revoked":
-                blocked.set()
-                await go_on.wait()
-
-        second.heard.before = hold_up
-        third = await members.join()
-        await blocked.wait()
+        held_up = HeldUp(members)
+        first, second, third = await held_up.begin(6)
         assert not third.owned
         kept = min(first.consumer.assignment() & first.owned)
         before = len(first.records)
         await write(cluster, topic, kept.partition, 20)
         await eventually(lambda: len(first.records) >= before + 20, what="a kept partition is read on")
         assert not third.owned, "the rebalance is held up, so no member can have got a partition"
-        go_on.set()
+        held_up.go_on.set()
         await members.settled(first, second, third, partitions=6)
 
 
-async def test_a_close_calls_the_listener_for_everything_and_hands_over_at_once(
-    cluster: MemoryCluster,
-) -> None:
-    """Everything is revoked in order, committed, and reported to the group, long before a session would
-    expire."""
-    topic = await new_topic(cluster, 3)
-    async with Members(cluster, [topic], session_timeout_ms=60_000) as members:
-        first = await members.join()
-        await members.settled(first, partitions=3)
-        await write(cluster, topic, 0, 10)
-        await eventually(lambda: len(first.records) == 10, what="all is read")
+@pytest.mark.slow
+async def test_a_close_in_a_rebalance_commits_at_once(cluster: MemoryCluster) -> None:
+    """The coordinator takes commits until the next generation is there: what is processed need not wait for
+    a rebalance that others hold up, and so cannot come too late (G1)."""
+    topic = await new_topic(cluster, 6)
+    settings = {"rebalance_protocol": "cooperative", "auto_commit_interval_ms": 60_000}
+    async with Members(cluster, [topic], **settings) as members:
+        held_up = HeldUp(members)
+        first, _, _ = await held_up.begin(6)
+        kept = min(first.consumer.assignment() & first.owned)
+        await write(cluster, topic, kept.partition, 5)
+        await eventually(lambda: len(first.records) == 5, what="a kept partition is read on")
+        group = first.consumer._group
+        assert group is not None
+        await eventually(lambda: group._core.state is State.JOINING, what="it waits for the others")
+        first.stop()
+
+        async def committed() -> bool:
+            return (await offsets(cluster, members.group)).get(kept) == 5
+
+        await eventually(committed, deadline_s=EARLY_S, what="it is committed in the middle of the rebalance")
+        held_up.go_on.set()
         await members.leave(first)
-        assert first.heard.kinds() == ["assigned", "revoked"] and first.owned == set()
-        second = await members.join()
-        await members.settled(second, partitions=3)
-        assert await second.consumer.position(TopicPartition(topic, 0)) == 10
-        assert second.records == []
+        assert "lost" not in first.heard.kinds() and first.owned == set()
+
+
+@pytest.mark.slow
+async def test_an_unsubscription_in_a_rebalance_is_orderly(cluster: MemoryCluster) -> None:
+    """From that call on nothing is handed out, and nothing is read twice: the release waits for the
+    rebalance, in whose middle nothing may be committed (G1)."""
+    topic = await new_topic(cluster, 6)
+    async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
+        held_up = HeldUp(members)
+        first, second, third = await held_up.begin(6)
+        for partition in range(6):
+            await write(cluster, topic, partition)
+        await eventually(lambda: first.records, what="kept partitions are read on")
+        first.consumer.unsubscribe()
+        before = len(first.records)
+        for partition in range(6):
+            await write(cluster, topic, partition)
+        held_up.go_on.set()
+        await members.settled(second, third, partitions=6)
+        await eventually(lambda: len(members.seen()) == 12, what="all is read")
+        assert set(members.seen().values()) == {1} and len(first.records) == before
+        assert "lost" not in first.heard.kinds()
 
 
 # --- the listener ---------------------------------------------------------------------------------
-
-
-@both_protocols
-async def test_a_listener_that_fails_skips_nothing(cluster: MemoryCluster, protocol: str) -> None:
-    """(G10) its exception is raised by the next get call; the rebalance continues as if nothing had
-    happened."""
-    topic = await new_topic(cluster, 4)
-    async with Members(cluster, [topic], rebalance_protocol=protocol) as members:
-        first = await members.join()
-
-        async def fail(kind: str, partitions: set[TopicPartition]) -> None:
-            raise LookupError(f"{kind} failed")
-
-        first.heard.before = fail
-        await members.settled(first, partitions=4)
-        second = await members.join()
-        await members.settled(first, second, partitions=4)
-        await write(cluster, topic, min(first.owned).partition, 5)
-        await eventually(lambda: len(first.records) == 5, what="it reads on")
-        messages = [str(error) for error in first.errors]
-        assert messages == [f"{kind} failed" for kind, partitions in first.heard.events]
 
 
 async def test_a_seek_in_on_assigned_counts(cluster: MemoryCluster) -> None:
@@ -169,28 +203,28 @@ async def test_a_seek_in_on_assigned_counts(cluster: MemoryCluster) -> None:
                 assert await consumer.committed(name) is None
                 consumer.seek(name, 4)
 
-    async with Consumer(
-        cluster.bootstrap, host=cluster.host, group_id=new_group(), **GROUP_SETTINGS
-    ) as consumer:
+    async with cluster.consumer(group_id=new_group(), **GROUP_SETTINGS) as consumer:
         consumer.subscribe([topic], listener=Seeks())
         assert [(await consumer.getone()).offset for _ in range(2)] == [4, 5]
     assert stood == [0]
 
 
-async def test_a_listener_cannot_stop_its_consumer(cluster: MemoryCluster) -> None:
-    """It would wait for itself: the call raises, and everything continues."""
+@pytest.mark.parametrize("call", ["stop", "getone", "getmany", "getbatches"])
+async def test_a_listener_cannot_call_what_waits_for_its_end(cluster: MemoryCluster, call: str) -> None:
+    """It would wait for itself: the call raises, also in a task that the listener waits for; everything
+    continues."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 1)
 
-    class Stops(RebalanceListener):
+    class Calls(RebalanceListener):
         async def on_assigned(self, added: set[TopicPartition]) -> None:
-            await consumer.stop()
+            with pytest.raises(InvalidRequest, match="a listener cannot"):
+                await getattr(consumer, call)()
+            await asyncio.wait_for(getattr(consumer, call)(), 60)
 
-    async with Consumer(
-        cluster.bootstrap, host=cluster.host, group_id=new_group(), **GROUP_SETTINGS
-    ) as consumer:
-        consumer.subscribe([topic], listener=Stops())
-        with pytest.raises(InvalidRequest, match="cannot stop its consumer"):
+    async with cluster.consumer(group_id=new_group(), **GROUP_SETTINGS) as consumer:
+        consumer.subscribe([topic], listener=Calls())
+        with pytest.raises(InvalidRequest, match="a listener cannot"):
             _ = await consumer.getone()
         assert (await consumer.getone()).offset == 0
 
@@ -238,61 +272,6 @@ async def _subscribed_by_pattern(members: Members, pattern: str) -> Participant:
     return participant
 
 
-async def test_a_topic_that_is_subscribed_to_may_come_later(cluster: MemoryCluster) -> None:
-    late = f"late-{new_group()}"
-    async with Members(cluster, [late]) as members:
-        member = await members.join()
-        await eventually(lambda: member.generation >= 0, what="it has joined for nothing yet")
-        async with cluster.admin() as admin:
-            await admin.create_topic(late, 2, replication_factor=3)
-        await members.settled(member, partitions=2)
-
-
-@both_protocols
-async def test_a_deleted_topic_leaves_a_group_subscribed_by_pattern(
-    cluster: MemoryCluster, protocol: str
-) -> None:
-    """Its partitions are revoked, and no member fails for it."""
-    prefix = f"deleted-{protocol}"
-    stays, goes = await new_topic(cluster, 2, prefix), await new_topic(cluster, 2, prefix)
-    async with Members(cluster, [], rebalance_protocol=protocol) as members:
-        one = await _subscribed_by_pattern(members, f"{prefix}-.*")
-        two = await _subscribed_by_pattern(members, f"{prefix}-.*")
-        await members.settled(one, two, partitions=4)
-        await _delete(cluster, goes)
-        await members.settled(one, two, partitions=2)
-        assert {name.topic for name in one.owned | two.owned} == {stays}
-        await _read_on(members, stays)
-
-
-async def test_a_deleted_topic_goes_from_an_eager_group(cluster: MemoryCluster) -> None:
-    stays, goes = await new_topic(cluster, 2), await new_topic(cluster, 2)
-    async with Members(cluster, [stays, goes], rebalance_protocol="eager") as members:
-        one, two = await members.join(), await members.join()
-        await members.settled(one, two, partitions=4)
-        await _delete(cluster, goes)
-        await members.settled(one, two, partitions=2)
-        await _read_on(members, stays)
-
-
-async def test_a_deleted_topic_that_is_named_stays_with_its_owner(cluster: MemoryCluster) -> None:
-    """KIP-429, unknown partitions: the member that claims them has them, so a topic that is created again
-    is read at once."""
-    stays, goes = await new_topic(cluster, 2), await new_topic(cluster, 2)
-    async with Members(cluster, [stays, goes], rebalance_protocol="cooperative") as members:
-        one, two = await members.join(), await members.join()
-        await members.settled(one, two, partitions=4)
-        generation = one.generation
-        await _delete(cluster, goes)
-        await eventually(lambda: one.generation > generation, what="the leader has noticed")
-        await members.settled(one, two, partitions=4)
-        await _read_on(members, stays)
-        async with cluster.admin() as admin:
-            await admin.create_topic(goes, 2, replication_factor=3)
-        await _read_on(members, goes)
-        assert one.heard.kinds() + two.heard.kinds() == ["assigned"] * 2
-
-
 async def _delete(cluster: MemoryCluster, topic: str) -> None:
     async with cluster.admin() as admin:
         await admin.delete_topics([topic])
@@ -331,3 +310,122 @@ async def test_a_topic_that_is_deleted_before_it_was_ever_read_is_no_error_of_it
         await members.settled(member, partitions=1)
         assert {name.topic for name in member.owned} == {stays}
         await _read_on(members, stays)
+
+
+async def test_from_a_subscription_to_assigned_partitions(cluster: MemoryCluster) -> None:
+    """The assignment waits until the subscribed partitions are released, and continues after the processed
+    records; the last call counts."""
+    topic = await new_topic(cluster, 2)
+    name = TopicPartition(topic, 0)
+    await write(cluster, topic, 0, 4)
+    group, heard = new_group(), RebalanceLog()
+    async with cluster.consumer(group_id=group, **GROUP_SETTINGS) as consumer:
+        consumer.subscribe([topic], listener=heard)
+        assert [(await consumer.getone()).offset for _ in range(2)] == [0, 1]
+        with pytest.raises(InvalidRequest, match="is subscribed"):
+            consumer.assign([name])
+        consumer.unsubscribe()
+        consumer.assign([TopicPartition(topic, 1)])
+        consumer.assign([name])
+        assert (await consumer.getone()).offset == 2
+        assert consumer.assignment() == {name} and heard.kinds() == ["assigned", "revoked"]
+        await consumer.commit()
+        assert await offsets(cluster, group) == {name: 3, TopicPartition(topic, 1): 0}
+        consumer.unsubscribe()
+        assert consumer.assignment() == set()
+        consumer.subscribe([topic], listener=heard)
+        assert (await consumer.getone()).offset == 3
+        consumer.unsubscribe()
+        consumer.assign([name])
+        consumer.subscribe([topic], listener=heard)
+        assert await consumer.getmany() == {}
+        await eventually(lambda: len(heard.owned()) == 2, what="it is subscribed once more")
+        assert consumer.assignment() == heard.owned()
+
+
+# --- commits --------------------------------------------------------------------------------------
+
+
+async def offsets(cluster: MemoryCluster, group: str) -> dict[TopicPartition, int]:
+    """The committed offsets of the group."""
+    async with cluster.admin() as admin:
+        return {name: entry.offset for name, entry in (await admin.group_offsets(group)).items()}
+
+
+async def test_processed_records_are_committed_from_time_to_time(cluster: MemoryCluster) -> None:
+    topic, group = await new_topic(cluster, 1), new_group()
+    name = TopicPartition(topic, 0)
+    await write(cluster, topic, 0, 3)
+    async with cluster.consumer(group_id=group, **GROUP_SETTINGS) as consumer:
+        consumer.subscribe([topic])
+        for _ in range(3):
+            _ = await consumer.getone()
+
+        async def committed(offset: int) -> bool:
+            return await offsets(cluster, group) == {name: offset}
+
+        await eventually(lambda: committed(2), what="the first two are committed, the third is in hand")
+        assert await consumer.getmany() == {}
+        await eventually(lambda: committed(3), what="the third is committed too")
+
+
+async def test_commits_by_hand(cluster: MemoryCluster) -> None:
+    """Offsets and metadata come back as committed; a commit in `on_revoked` is in time (G11)."""
+    topic = await new_topic(cluster, 2)
+    names = [TopicPartition(topic, number) for number in range(2)]
+    group = new_group()
+
+    class Commits(RebalanceListener):
+        async def on_revoked(self, removed: set[TopicPartition]) -> None:
+            await consumer.commit()
+
+    for partition in (0, 1):
+        await write(cluster, topic, partition, 5)
+    settings = {**GROUP_SETTINGS, "enable_auto_commit": False}
+    async with cluster.consumer(group_id=group, **settings) as consumer:
+        assert await consumer.committed(names[0]) is None
+        consumer.subscribe([topic], listener=Commits())
+        read = 0
+        while read < 10:
+            read += sum(map(len, (await consumer.getmany(timeout_ms=WAIT_MS)).values()))
+        await consumer.commit({names[0]: 2, names[1]: (3, "so far")})
+        first, second = [await consumer.committed(name) for name in names]
+        assert first is not None and (first.offset, first.metadata) == (2, "")
+        assert second is not None and (second.offset, second.metadata) == (3, "so far")
+        stranger = TopicPartition(topic, 7)
+        with pytest.raises(InvalidRequest, match=f"{topic}-7"):
+            await consumer.commit({names[0]: 4, stranger: 1})
+        with pytest.raises(InvalidRequest, match="= -1: give"):
+            await consumer.commit({names[0]: -1})
+    async with cluster.consumer(group_id=group, **settings) as consumer:
+        offsets = [await consumer.committed(name) for name in names]
+        assert [committed and committed.offset for committed in offsets] == [5, 5]
+
+
+# --- the topic of the offsets ---------------------------------------------------------------------
+
+
+async def test_the_first_requests_create_the_topic_once() -> None:
+    """Replicated and compacted; all brokers name the same coordinator."""
+    settings = {"offsets_topic_partitions": 3}
+    async with MemoryCluster(brokers=3, broker_settings=settings) as cluster, GroupRpcs(cluster) as rpcs:
+        async with asyncio.TaskGroup() as tasks:
+            asked = [tasks.create_task(rpcs.coordinator("somebody")) for _ in range(20)]
+        found = {task.result() for task in asked}
+
+        async def all_name_it() -> bool:
+            """A broker learns of the new topic's leader a moment later."""
+            for broker in cluster.broker_ids:
+                try:
+                    found.add(await rpcs.at(broker, FIND_COORDINATOR, "somebody"))
+                except CoordinatorNotAvailable:
+                    return False
+            return True
+
+        await eventually(all_name_it)
+        (coordinator,) = found
+        async with cluster.admin() as admin:
+            (topic,) = await admin.describe_topics([OFFSETS_TOPIC])
+        assert topic.config["cleanup.policy"] == "compact"
+        assert [len(p.replicas) for p in topic.partitions] == [3, 3, 3]
+        assert coordinator.id == topic.partitions[rpcs.partition("somebody", 3)].leader

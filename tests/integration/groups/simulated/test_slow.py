@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
@@ -10,14 +11,12 @@ from strandline import ConsumerRecord, TopicPartition
 from strandline.testing import SimulatedCluster
 from tests.integration.groups.support.group_members import (
     GROUP_SETTINGS,
-    SETTLE_S,
     Members,
     RebalanceLog,
     new_group,
     new_topic,
     write,
 )
-from tests.integration.groups.support.overdue import leaves_and_comes_back
 from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
 
@@ -50,44 +49,48 @@ async def test_a_listener_may_take_longer_than_a_session(cluster: SimulatedClust
 async def test_a_consumer_that_never_asks_for_records_leaves_and_comes_back(
     cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """max_poll_interval_ms: others take over, the log names the setting, the next get call joins again. This
-    host has one thread, where heartbeats have a task; a test in real time has it with several."""
-    await leaves_and_comes_back(cluster, caplog)
-
-
-@on_virtual_time
-async def test_a_consumer_that_waits_for_records_is_not_slow(cluster: SimulatedCluster) -> None:
-    """A get call that waits, however long, is no reason to leave: there is nothing to be handed out."""
-    topic = await new_topic(cluster, 1)
-    settings = {**GROUP_SETTINGS, "max_poll_interval_ms": 500}
-    heard = RebalanceLog()
-    async with cluster.consumer(group_id=new_group(), **settings) as consumer:
-        consumer.subscribe([topic], listener=heard)
-        assert await consumer.getmany(timeout_ms=2_500) == {}
-        assert heard.kinds() == ["assigned"]
-        assert consumer.group_metadata().generation == 1
-
-
-@on_virtual_time
-async def test_a_drain_has_the_same_bound_as_the_others_wait(cluster: SimulatedCluster) -> None:
-    """A member that still works on a revoked partition when max_poll_interval_ms is up loses it."""
+    """max_poll_interval_ms: others take over, the log names the setting, the next get call joins again."""
     topic = await new_topic(cluster, 2)
-    async with Members(cluster, [topic], rebalance_protocol="eager") as members:
-        slow = await members.join(max_poll_interval_ms=1_500)
+    async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
+        slow = await members.join(max_poll_interval_ms=1_000, session_timeout_ms=60_000)
         await members.settled(slow, partitions=2)
-        at_work, go_on = asyncio.Event(), asyncio.Event()
+        go_on = asyncio.Event()
 
         async def slowly(record: ConsumerRecord) -> None:
-            at_work.set()
             await go_on.wait()
 
         slow.handle = slowly
-        await write(cluster, topic, 0)
-        await eventually(at_work.is_set, what="it is at work")
+        with caplog.at_level(logging.WARNING, "consumer"):
+            await write(cluster, topic, 0)
+            await eventually(
+                lambda: slow.heard.kinds() == ["assigned", "lost"], what="it has lost everything"
+            )
+        assert "max_poll_interval_ms=1000" in caplog.text and "extend_processing" in caplog.text
         other = await members.join()
-        await eventually(
-            lambda: len(other.owned) == 2, deadline_s=SETTLE_S, what="the other gets everything in the end"
-        )
-        assert "lost" in slow.heard.kinds() or "revoked" in slow.heard.kinds()
-        await eventually(lambda: other.records, what="the record that was in hand is read again")
+        await members.settled(other, partitions=2)
+        await eventually(lambda: other.records, what="the other reads what was not done")
+        assert slow.generation == -1
+        slow.handle = None
         go_on.set()
+        await members.settled(slow, other, partitions=2)
+        assert slow.heard.kinds() == ["assigned", "lost", "assigned"]
+        assert slow.errors == []
+
+
+@on_virtual_time
+async def test_more_time_can_be_asked_for(cluster: SimulatedCluster) -> None:
+    topic = await new_topic(cluster, 1)
+    await write(cluster, topic, 0)
+    heard = RebalanceLog()
+    settings = {**GROUP_SETTINGS, "max_poll_interval_ms": 700}
+    async with cluster.consumer(group_id=new_group(), **settings) as consumer:
+        consumer.subscribe([topic], listener=heard)
+        _ = await consumer.getone()
+        before = consumer.group_metadata()
+        consumer.extend_processing(60)
+        await cluster.host.clock.sleep(1.5)
+        assert await consumer.getmany() == {}
+        assert consumer.group_metadata() == before
+        await write(cluster, topic, 0)
+        assert (await consumer.getone()).offset == 1
+        assert heard.kinds() == ["assigned"]
