@@ -15,6 +15,7 @@ from tests.virtual_time import on_virtual_time
 Call = Callable[[Any], Awaitable[object]]
 
 ONE: list[bytes | None] = [b"value"]
+RECORD = (b"key", b"value", (), 1_000)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,14 @@ ONE: list[bytes | None] = [b"value"]
         (lambda p: p.send_batch("t", 0, "text"), "batch = 'text': give the bytes of a batch"),
         (lambda p: p.send_records("t", 0, [(b"key", b"value")]), r"record = .*: give \(key, value, headers"),
         (lambda p: p.send_records("t", 0, b"value"), "records = b'value': give a list or a tuple"),
+        *(
+            (
+                lambda p, wrong=wrong: p.send_records("t", 0, [RECORD], expected_offset=wrong),
+                "expected_offset",
+            )
+            for wrong in (-1, 2**63, True, 1.5, "0")
+        ),
+        (lambda p: p.send_records("t", 0, []), "at least one"),
         (lambda p: p.send_many("t", b"value"), "values = b'value': give a list or a tuple"),
         (lambda p: p.send_many("t", iter(ONE)), "values = .*: give a list or a tuple"),
         (lambda p: p.send_many("t", None), "values = None: give a list or a tuple"),
@@ -42,3 +51,10 @@ async def test_an_argument_of_the_wrong_kind_is_named(loop: SimulatedLoop, call:
                 await call(producer)
         measured = producer.metrics()
         assert measured["buffer-available-bytes"] == measured["buffer-total-bytes"]
+
+
+@on_virtual_time
+async def test_an_expected_offset_needs_an_answer(loop: SimulatedLoop) -> None:
+    async with producer_of(Leader(), loop, acks=0) as producer:
+        with pytest.raises(InvalidRequest, match="acks=0"):
+            _ = await producer.send_records("t", 0, [RECORD], expected_offset=0)

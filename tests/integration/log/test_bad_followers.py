@@ -102,45 +102,10 @@ async def test_a_stream_begins_with_the_name_of_the_follower(impostor: Impostor)
     assert await impostor.refusal() == ErrorCode.INVALID_REQUEST
 
 
-async def test_a_follower_of_another_cluster_is_refused(impostor: Impostor) -> None:
-    await impostor.hello(cluster_id="another")
-    assert await impostor.refusal() == ErrorCode.INCONSISTENT_CLUSTER_ID
-
-
-async def test_a_follower_that_means_another_broker_is_refused(impostor: Impostor) -> None:
-    """Two brokers that swapped their ports must not replicate from themselves."""
-    await impostor.hello(leader_id=2)
-    assert await impostor.refusal() == ErrorCode.INVALID_REQUEST
-
-
-async def test_an_earlier_life_of_a_broker_is_refused(topic: Topic, impostor: Impostor) -> None:
-    """CORRECTNESS I6, E4: a zombie's fetch never counts."""
-    await impostor.hello(broker_epoch=await topic.harness.broker_epoch(3) - 1)
-    assert await impostor.refusal() == ErrorCode.STALE_BROKER_EPOCH
-
-
 async def test_a_life_that_is_not_registered_is_refused(topic: Topic, impostor: Impostor) -> None:
     """CORRECTNESS X4: with a hello of a future life any client could count as a follower, forever."""
     await impostor.hello(broker_epoch=await topic.harness.broker_epoch(3) + 1_000_000)
     assert await impostor.refusal() == ErrorCode.BROKER_NOT_AVAILABLE
-
-
-async def test_a_broker_that_is_not_registered_is_refused(impostor: Impostor) -> None:
-    """CORRECTNESS X4."""
-    await impostor.hello(broker_id=77)
-    assert await impostor.refusal() == ErrorCode.BROKER_NOT_AVAILABLE
-
-
-@pytest.mark.parametrize(
-    ("ahead", "code"), [(-1, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)]
-)
-async def test_a_subscription_of_another_epoch_is_refused(
-    topic: Topic, impostor: Impostor, ahead: int, code: ErrorCode
-) -> None:
-    """CORRECTNESS H2, T6: only a position reported in the current epoch counts."""
-    await impostor.hello()
-    epoch = (await topic.state()).leader_epoch
-    assert (await impostor.subscribe(leader_epoch=epoch + ahead)).error.code == code
 
 
 async def test_a_subscription_of_another_incarnation_is_refused(impostor: Impostor) -> None:
@@ -148,35 +113,6 @@ async def test_a_subscription_of_another_incarnation_is_refused(impostor: Impost
     await impostor.hello()
     push = await impostor.subscribe(topic_id="0" * 32)
     assert push.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-async def test_a_log_that_runs_ahead_learns_where_it_diverges(topic: Topic, impostor: Impostor) -> None:
-    """CORRECTNESS T3: (largest epoch not above the one asked, where it ends)."""
-    await impostor.hello()
-    epoch = (await topic.state()).leader_epoch
-    push = await impostor.subscribe(fetch_offset=1_000, last_fetched_epoch=epoch)
-    assert (push.diverging.epoch, push.diverging.end_offset) == (epoch, 0)
-
-
-async def test_a_position_without_an_epoch_is_no_position(impostor: Impostor) -> None:
-    """CORRECTNESS T9: an undefined epoch is answered as undefined, never with the LEO."""
-    await impostor.hello()
-    push = await impostor.subscribe(fetch_offset=5, last_fetched_epoch=-1)
-    assert (push.diverging.epoch, push.diverging.end_offset) == (-1, -1)
-
-
-async def test_a_position_that_was_never_sent_ends_the_stream(topic: Topic, impostor: Impostor) -> None:
-    """No follower may claim records that the leader did not send to it."""
-    await impostor.hello()
-    await impostor.subscribe()
-    await impostor.send(progress=[replication_pb2.Progress(subscription_id=1, log_end_offset=10)])
-    assert await impostor.refusal() == ErrorCode.INVALID_REQUEST
-
-
-async def test_an_acknowledgement_of_what_was_not_sent_ends_the_stream(impostor: Impostor) -> None:
-    await impostor.hello()
-    await impostor.send(acknowledged=99)
-    assert await impostor.refusal() == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_reader_that_is_not_assigned_never_enters_the_isr(topic: Topic, impostor: Impostor) -> None:

@@ -13,8 +13,7 @@ import pytest
 from strandline import Consumer, Producer, TopicPartition
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.storage.inspect import dump, records, verify
-from strandline.config.limits import MIB
-from strandline.errors import CorruptMessage, InvalidRecord
+from strandline.errors import CorruptMessage
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
 from tests.integration.support.lives import judged
@@ -159,32 +158,3 @@ def clean(folder: Path, expected: dict[bytes, tuple[int, bytes]]) -> bool:
         return not list(verify(folder, files=SYSTEM_FILES))
     except FileNotFoundError:  # swapped under it
         return False
-
-
-async def test_a_record_without_a_key_is_refused_by_a_compacted_topic(compacting: Harness) -> None:
-    """Kafka's INVALID_RECORD, as an error of the producer; records with a key are accepted."""
-    topic = await compacting.create_topic([(1, 2, 3)], CONFIG)
-    async with Producer(compacting.cluster.bootstrap) as producer:
-        with pytest.raises(InvalidRecord, match="has no key"):
-            await producer.send_and_wait(topic.name, b"value", partition=0)
-        assert (await producer.send_and_wait(topic.name, b"value", b"key", partition=0)).offset == 0
-
-
-@pytest.mark.timeout(120)
-async def test_a_broker_serves_while_it_compacts(compacting: Harness) -> None:
-    """A compaction runs in a thread: what is written meanwhile is acknowledged, and read in its order."""
-    config = {**CONFIG, "segment.bytes": str(MIB)}
-    topic = await compacting.create_topic([(1, 2, 3)], config)
-    table: dict[bytes, tuple[int, bytes]] = {}
-    async with Producer(compacting.cluster.bootstrap) as producer:
-        for _ in range(40):
-            keys = [b"key %d" % index for index in range(2_000)]
-            await (await producer.send_many(topic.name, [b"x" * 50] * 2_000, keys=keys, partition=0))
-            await overwrite(producer, topic, range(1), table)
-    await topic.settled()
-    _, end = await topic.end()
-    found = await consumed(compacting, topic, end)
-    last = {key: (offset, value) for offset, key, value in found}
-    assert {key: last[key] for key in table} == table
-    assert len(last) == 2_000
-    assert len(found) < 40 * 2_000

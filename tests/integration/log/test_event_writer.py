@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,7 +12,6 @@ from strandline import Admin, Consumer
 from strandline.adapters.codecs.admin import CREATE_TOPICS
 from strandline.adapters.system.clock import SystemClock
 from strandline.client.events.writer import EventWriter
-from strandline.config.limits import MIB
 from strandline.errors import BrokerNotAvailable, TopicAlreadyExists, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 from strandline.local.cluster import LocalCluster
@@ -111,28 +109,6 @@ async def test_events_of_one_key_keep_their_order_over_many_partitions(harness: 
             numbers = [int(value) for found_key, value in found if found_key == key]
             assert numbers == sorted(numbers), key
             assert len(numbers) == len([n for n in range(1_000) if f"k{n % 7}" == key])
-
-
-async def test_when_the_bound_is_reached_the_oldest_go_and_are_counted(harness: Harness) -> None:
-    """`put` never waits and memory is bounded: what is lost is said, and it is what is stalest."""
-    async with writer(harness.cluster, events_max=10) as events:
-        for number in range(100):  # no await: nothing can be written in between
-            events.put(b"k", str(number).encode(), number)
-        assert await events.flush(30)
-        assert (events.written, events.dropped) == (10, 90)
-        found = await read(harness.cluster, events.topic, count=10)
-        assert [value for _, value in found] == [str(number) for number in range(90, 100)]
-
-
-async def test_an_event_that_no_topic_takes_does_not_keep_the_others(harness: Harness) -> None:
-    """It is refused for good, so it is dropped and counted; those beside it are written."""
-    async with writer(harness.cluster) as events:
-        events.put(b"k", b"first", 1)
-        events.put(b"k", os.urandom(2 * MIB), 2)
-        events.put(b"k", b"last", 3)
-        assert await events.flush(30)
-        assert (events.written, events.dropped) == (2, 1)
-        assert [value for _, value in await read(harness.cluster, events.topic, count=2)] == ["first", "last"]
 
 
 async def test_a_topic_that_is_deleted_under_the_writer_is_made_again(harness: Harness) -> None:

@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 
 from strandline import Consumer, TopicPartition
-from strandline.config.limits import KIB, MESSAGE_BYTES_MAX, STORED_BATCH_BYTES_MAX
-from strandline.errors import ErrorCode
+from strandline.config.limits import KIB, STORED_BATCH_BYTES_MAX
 from strandline.records import HEADER_BYTES, encode_batch
 from strandline.rpc import log_pb2
 from strandline.vocabulary.topic_config import TopicConfig
@@ -110,12 +109,3 @@ async def test_a_large_batch_of_a_compacted_topic_goes_when_its_key_is_written_a
         await eventually(partial(clean, broker), deadline_s=30, what=f"{broker} compacts")
     found = await consumed(harness, topic, len(batches))
     assert found[0][:2] == (1, b"b") and found[-1][:2] == (len(batches) - 1, b"a")
-
-
-async def test_a_batch_over_the_bound_of_all_topics_gets_a_typed_answer(harness: Harness) -> None:
-    """It is larger than any topic takes, and still fits a message."""
-    topic = await harness.create_topic([(1,)], {"max.message.bytes": str(STORED_BATCH_BYTES_MAX)})
-    larger = encode_batch([(None, os.urandom(STORED_BATCH_BYTES_MAX), (), 0)])
-    assert STORED_BATCH_BYTES_MAX < len(larger) < MESSAGE_BYTES_MAX - 1 * KIB
-    (result,) = await produced(topic, larger)
-    assert (result.error.code, result.error.limit) == (ErrorCode.MESSAGE_TOO_LARGE, STORED_BATCH_BYTES_MAX)

@@ -3,7 +3,6 @@ E4, E10, I6)."""
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -118,23 +117,6 @@ async def test_a_second_broker_with_the_same_id_refuses_to_start(
     assert f"broker 2 is alive at {harness.cluster.address(2)}" in said
     assert "STRANDLINE_BROKER_ID" in said
     assert await harness.broker_epoch(2) == life
-
-
-async def test_a_data_folder_of_another_cluster_is_refused(intruder: Intruder, tmp_path: Path) -> None:
-    """Its logs would be taken for this cluster's (E10)."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (folder / "meta.json").write_text(json.dumps({"cluster_id": "another", "broker_id": 9}))
-    said = await intruder.refused(broker_id=9)
-    assert "holds data of cluster another" in said
-    assert "data_dir" in said
-
-
-async def test_a_data_folder_of_another_broker_is_refused(intruder: Intruder, tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (folder / "meta.json").write_text(json.dumps({"cluster_id": "any", "broker_id": 8}))
-    assert "belongs to broker 8" in await intruder.refused(broker_id=9)
 
 
 async def test_a_data_folder_in_use_is_refused(harness: Harness, intruder: Intruder) -> None:

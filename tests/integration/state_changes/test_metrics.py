@@ -6,30 +6,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from strandline import Consumer, Producer
-from tests.integration.faults.test_power_loss import watermark_on_disk
-from tests.integration.state_changes.test_lives import Intruder
-from tests.integration.support.harness import Harness, Topic, present
+from tests.integration.support.harness import Harness, present
 from tests.scraping import Scrape, scrape, scraped
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
-KAFKA_TOPIC = "kafka_server_brokertopicmetrics_"
 REPLICAS = "kafka_server_replicamanager_"
 CONTROLLER = "kafka_controller_kafkacontroller_"
-TOTAL_MS = "kafka_network_requestmetrics_totaltimems_count"
 ELECTIONS = "kafka_controller_controllerstats_leaderelectionrateandtimems_count"
 UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections_total"
 EXPIRED = "kafka_server_sessionexpirelistener_zookeeperexpires_total"
 
-RECORDS = 50
 ROUND_S_MAX = 40.0
 """The controller looks at the cluster every five seconds, or more rarely."""
 
@@ -53,67 +46,6 @@ async def controller_says(harness: Harness, what: Callable[[Scrape], bool]) -> S
     port = harness.cluster.controller_metrics_port(1)
     assert port is not None
     return await scraped(port, what, deadline_s=ROUND_S_MAX)
-
-
-async def produce(harness: Harness, topic: Topic, count: int = RECORDS) -> None:
-    async with Producer(harness.cluster.bootstrap) as producer:
-        for number in range(count):
-            await producer.send_and_wait(topic.name, b"%d" % number, partition=0)
-
-
-@pytest.mark.timeout(120)
-async def test_records_are_counted_where_they_came_went_and_were_copied(harness: Harness) -> None:
-    """MessagesIn, BytesIn and BytesOut at the leader; ReplicationBytesIn of each follower are the leader's
-    BytesIn, and the leader's ReplicationBytesOut are all of them."""
-    topic = await harness.create_topic([(1, 2, 3)])
-    await produce(harness, topic)
-    async with Consumer(harness.cluster.bootstrap, offset_reset="earliest") as consumer:
-        consumer.assign(topic.partitions)
-        got = 0
-        while got < RECORDS:
-            got += sum([len(records) for records in (await consumer.getmany(timeout_ms=1_000)).values()])
-    leader = (await topic.state()).leader
-
-    def of(scrape: Scrape, name: str) -> float:
-        return scrape(f"{KAFKA_TOPIC}{name}_total", topic=topic.name)
-
-    led = await broker_says(harness, leader, lambda s: of(s, "bytesout") > 0)
-    taken = of(led, "bytesin")
-    assert of(led, "messagesin") == RECORDS
-    assert of(led, "failedproducerequests") == 0
-    assert taken > 0
-    for follower in {1, 2, 3} - {leader}:
-        found = await broker_says(harness, follower, lambda s: of(s, "replicationbytesin") >= taken)
-        assert of(found, "replicationbytesin") == taken
-        assert of(found, "messagesin") == of(found, "bytesin") == 0
-    assert of(led, "replicationbytesout") == 2 * taken
-    for request in ("Produce", "Fetch", "Metadata"):
-        assert led(TOTAL_MS, request=request) > 0
-    assert led("strandline_lost_records_total", topic=topic.name) == 0
-
-
-@pytest.mark.timeout(120)
-async def test_the_lag_of_a_group_is_the_difference_of_two_metrics(harness: Harness) -> None:
-    """The partition's leader shows its high watermark, the group's coordinator what the group has committed;
-    kafka_consumergroup_lag of deploy/prometheus is made of the two."""
-    topic = await harness.create_topic([(1, 2, 3)])
-    await produce(harness, topic)
-    group = f"readers-of-{topic.name}"
-    async with Consumer(
-        harness.cluster.bootstrap, group_id=group, enable_auto_commit=False, offset_reset="earliest"
-    ) as consumer:
-        consumer.subscribe([topic.name])
-        await consumer.getone()
-        await consumer.commit({topic.partitions[0]: 7})
-        labels = {"topic": topic.name, "partition": "0"}
-
-        async def highest(name: str, **labels: str) -> float:
-            scrapes = [await scrape(port_of(harness, broker)) for broker in (1, 2, 3)]
-            return max(found(name, **labels) for found in scrapes)
-
-        assert await highest("kafka_consumergroup_current_offset", consumergroup=group, **labels) == 7
-        assert await highest("kafka_consumergroup_members", consumergroup=group) == 1
-        assert await highest("kafka_topic_partition_current_offset", **labels) == RECORDS
 
 
 @pytest.mark.timeout(180)
@@ -175,28 +107,6 @@ async def _sum(
     return await present(enough, what=f"{at_least} over brokers {brokers}")
 
 
-@pytest.mark.timeout(180)
-async def test_an_unclean_election_and_its_loss_are_counted(harness: Harness) -> None:
-    """The winner counts the election; brokers that truncate count the lost records (CORRECTNESS T11)."""
-    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-    topic = await harness.create_topic([(1, 2)], config)
-    await harness.cluster.kill_broker(2)
-    await topic.isr_is(1)
-    await produce(harness, topic)
-    state = await topic.state()
-    # otherwise no broker knows that it was
-    await eventually(lambda: watermark_on_disk(harness, 1, topic) == RECORDS)
-    await harness.cluster.kill_broker(1)
-    await harness.cluster.start_broker(2)
-    led = await topic.led_above(state.leader_epoch)
-    assert led.leader == 2
-    await broker_says(harness, 2, lambda s: s(UNCLEAN) == 1)
-    await harness.cluster.start_broker(1)
-    lost = await broker_says(harness, 1, lambda s: s("strandline_lost_records_total", topic=topic.name) > 0)
-    assert lost("strandline_lost_records_total", topic=topic.name) == RECORDS
-    assert lost("strandline_truncated_records_total", topic=topic.name) == RECORDS
-
-
 @asynccontextmanager
 async def health_of(address: str, service: str) -> AsyncIterator[asyncio.Queue[int]]:
     """Every status that the standard health service sends for this name, in order."""
@@ -242,14 +152,3 @@ async def test_a_broker_that_lost_its_session_is_not_serving_until_it_has_anothe
     assert found("strandline_zookeeper_connected") == 1
     assert found(EXPIRED) > before
     await topic.settled()
-
-
-async def test_a_port_for_metrics_that_is_taken_ends_a_brokers_start(
-    harness: Harness, tmp_path: Path
-) -> None:
-    """A wrong setting ends the start with a sentence that names it."""
-    port = port_of(harness, 1)
-    intruder = Intruder(harness, tmp_path)
-    said = await intruder.refused(broker_id=9, metrics_port=port)
-    assert f"metrics_port = {port}" in said
-    assert "STRANDLINE_METRICS_PORT" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any
@@ -15,23 +14,18 @@ from strandline import Admin
 from strandline.adapters.codecs.admin import STATE_CHANGES
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.rpc.wire_errors import error_from_wire
-from strandline.adapters.system.clock import SystemClock
-from strandline.client.reading.topic import TopicReader
 from strandline.errors import (
-    ErrorCode,
-    InvalidRequest,
     NotController,
     StrandlineError,
     ThrottlingQuotaExceeded,
 )
-from strandline.ids import STATE_CHANGES_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId
 from strandline.local.cluster import LocalCluster
 from strandline.ports import Stream, StreamEnded
 from strandline.rpc import admin_pb2, admin_pb2_grpc
 from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
-from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, parse_event
+from strandline.vocabulary.state_changes import StateChangeEvent, parse_event
 from tests.conftest import ClusterFactory
-from tests.integration.support.harness import FAULT_SETTINGS, Harness
+from tests.integration.support.harness import FAULT_SETTINGS
 from tests.integration.support.made_up_events import MadeUpEvents, writing_events
 from tests.waiting import eventually
 
@@ -149,202 +143,6 @@ async def test_a_follower_of_the_stream_gets_each_step_once_in_order_though_cont
             await follower.has(len(expected))
             await cluster.start_controller(number)
     assert follower.events == expected
-
-
-@pytest.mark.slow
-async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_die(
-    cluster: LocalCluster, made_up: MadeUpEvents
-) -> None:
-    """CORRECTNESS H8: only committed records are read, so no leader contradicts an earlier one."""
-    async with TopicReader(
-        cluster.bootstrap, STATE_CHANGES_TOPIC, follow=True, transport=GrpcTransport(), clock=SystemClock()
-    ) as reader:
-        found: list[str] = []
-        offsets: list[int] = []
-
-        async def has(how_many: int) -> None:
-            async def grown() -> bool:
-                for record in await reader.read(0.1):
-                    offsets.append(record.offset)
-                    event = json.loads(record.value or b"")
-                    if event["topic"] == made_up.topic:
-                        found.append(event["id"])
-                return len(found) >= how_many
-
-            await eventually(grown, deadline_s=40)
-
-        for round_ in (1, 2):
-            made_up.put(1_000)
-            async with Admin(cluster.bootstrap) as admin:
-                (described,) = await admin.describe_topics([STATE_CHANGES_TOPIC])
-            leader = described.partitions[0].leader
-            await cluster.kill_broker(leader)
-            made_up.put(1_000)
-            await made_up.written()
-            await has(round_ * 2_000)
-            await cluster.start_broker(leader)
-    assert found == [f"{made_up.topic}-{number}" for number in range(4_000)]
-    assert offsets == sorted(set(offsets))
-
-
-@pytest.mark.slow
-async def test_the_changes_of_a_topic_can_be_watched_from_its_creation_to_the_loss_of_its_leader(
-    own: Harness,
-) -> None:
-    """Kafka's design V2: the entire life of a state change, and the reason for each leader."""
-    async with following(own.cluster, topic="orders") as follower:
-        async with Admin(own.cluster.bootstrap) as admin:
-            await admin.create_topic("orders", 1, 3)
-        steps: dict[str, set[str]] = {}
-
-        def lives_are_complete() -> bool:
-            for event in follower.events:
-                if event.command.value == "start-replica":
-                    steps.setdefault(event.id, set()).add(event.state.value)
-            ends = [states & {"completed", "superseded"} for states in steps.values()]
-            return len(ends) >= 3 and all(ends)
-
-        def elections() -> list[StateChangeEvent]:
-            return [event for event in follower.events if event.command.value == "elect-leader"]
-
-        await eventually(lives_are_complete, deadline_s=20)
-        assert all("requested" in states for states in steps.values())
-        await eventually(elections, deadline_s=20)
-        (first,) = elections()
-        await own.cluster.kill_broker(first.broker)
-
-        def elected() -> StateChangeEvent | None:
-            later = [
-                e for e in follower.events if e.command.value == "elect-leader" and e.epoch > first.epoch
-            ]
-            return later[0] if later else None
-
-        second = await eventually(elected, deadline_s=20)
-        assert second is not None and second.broker != first.broker
-        assert str(int(first.broker)) in second.reason
-
-
-async def test_a_reading_without_follow_ends_with_what_is_there(
-    cluster: LocalCluster, made_up: MadeUpEvents
-) -> None:
-    expected = made_up.put(20)
-    await made_up.written()
-    async with Admin(cluster.bootstrap) as admin:
-        assert [event async for event in admin.state_changes(topic=made_up.topic)] == expected
-
-
-async def test_a_step_that_was_written_twice_is_returned_once(
-    cluster: LocalCluster, made_up: MadeUpEvents
-) -> None:
-    """A writer that cannot know whether a record is in the log writes it again: the first of one identity
-    counts."""
-    (first,) = made_up.put(at_ms=1_000)
-    (other,) = made_up.put(at_ms=1_001)
-    made_up.put_again(first)
-    await made_up.written()
-    async with asked(cluster, await active_controller(cluster)) as ask:
-        answer = await read_all(await ask(topic=made_up.topic))
-    assert parsed(answer) == [first, other]
-
-
-async def test_records_that_are_no_state_changes_are_skipped(
-    cluster: LocalCluster,
-    made_up: MadeUpEvents,
-) -> None:
-    (first,) = made_up.put()
-    for value in (b"", b"\xff", b"[]", b"{}", b'{"id":1}', b"null"):
-        made_up.put_raw(value)
-    (last,) = made_up.put()
-    await made_up.written()
-    async with asked(cluster, await active_controller(cluster)) as ask:
-        assert parsed(await read_all(await ask(topic=made_up.topic))) == [first, last]
-
-
-async def test_filters(
-    cluster: LocalCluster,
-    made_up: MadeUpEvents,
-) -> None:
-    """By broker, by partition, by time: only matching events are returned."""
-
-    def key(partition: int) -> PartitionKey:
-        return PartitionKey(TopicId("cd" * 16), PartitionId(partition))
-
-    (one,) = made_up.put(broker=BrokerId(1), key=key(0), at_ms=1_000)
-    (two,) = made_up.put(broker=BrokerId(2), key=key(0), at_ms=2_000)
-    (three,) = made_up.put(broker=BrokerId(2), key=key(1), at_ms=3_000, state=RequestState.COMPLETED)
-    await made_up.written()
-    async with Admin(cluster.bootstrap) as admin:
-
-        async def found(**query: Any) -> set[str]:
-            return {event.id async for event in admin.state_changes(topic=made_up.topic, **query)}
-
-        assert await found(brokers=[2]) == {two.id, three.id}
-        assert await found(brokers=[1, 2]) == {one.id, two.id, three.id}
-        assert await found(partition=0) == {one.id, two.id}
-        assert await found(since_ms=2_000) == {two.id, three.id}
-        assert await found(brokers=[2], partition=1, since_ms=1_000) == {three.id}
-        assert await found(brokers=[9]) == set()
-
-
-async def test_a_process_that_knows_the_offsets_continues_there(
-    cluster: LocalCluster, made_up: MadeUpEvents
-) -> None:
-    before = made_up.put(5)
-    await made_up.written()
-    async with asked(cluster, await active_controller(cluster)) as ask:
-        first = await read_all(await ask(topic=made_up.topic))
-        after = made_up.put(5)
-        await made_up.written()
-        second = await read_all(await ask(topic=made_up.topic, from_offsets=first.next_offsets))
-    assert parsed(first) == before
-    assert parsed(second) == after
-
-
-@pytest.mark.parametrize(
-    ("query", "says"),
-    [
-        ({"partition": 0}, "partition = 0 without a topic"),
-        ({"topic": "t", "partition": -2}, "partition = -2"),
-        ({"since_ms": -1}, "since_ms = -1"),
-        ({"from_offsets": (0, 0, 0)}, "from_offsets = [0, 0, 0]"),
-        ({"from_offsets": (-5,)}, "-5"),
-        ({"brokers": (-1,)}, "-1"),
-        ({"brokers": tuple(range(10_001))}, "10001 brokers"),
-    ],
-)
-async def test_a_nonsensical_query_is_refused_with_its_value(
-    cluster: LocalCluster, made_up: MadeUpEvents, query: dict[str, Any], says: str
-) -> None:
-    async with asked(cluster, await active_controller(cluster)) as ask:
-        with pytest.raises(InvalidRequest) as caught:
-            await read_all(await ask(**query))
-    assert says in caught.value.message
-
-
-async def test_an_offset_that_the_log_does_not_reach_is_an_error_and_not_a_wait(
-    cluster: LocalCluster, made_up: MadeUpEvents
-) -> None:
-    for follow in (False, True):
-        async with asked(cluster, await active_controller(cluster)) as ask:
-            with pytest.raises(StrandlineError) as caught:
-                await read_all(await ask(from_offsets=(10**12,), follow=follow))
-        assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
-        assert str(10**12) in caught.value.message
-
-
-async def test_garbage_on_the_wire_affects_no_client(
-    cluster: LocalCluster,
-    made_up: MadeUpEvents,
-) -> None:
-    (event,) = made_up.put()
-    await made_up.written()
-    number = await active_controller(cluster)
-    async with grpc.aio.insecure_channel(cluster.controller_address(number)) as channel:
-        raw: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(STATE_CHANGES.path)
-        with pytest.raises(grpc.aio.AioRpcError):
-            await raw(b"\xff\xff\xff\xff", timeout=10).read()
-    async with asked(cluster, number) as ask:
-        assert parsed(await read_all(await ask(topic=made_up.topic))) == [event]
 
 
 async def test_a_controller_that_waits_its_turn_names_the_active_one(
