@@ -3,25 +3,25 @@ away."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from strandline import Admin, NewTopic
 from strandline.adapters.zookeeper import znodes
-from strandline.vocabulary.state_changes import ENDS, Command, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ENDS, ChangeKind, Command, RequestState, StateChangeEvent
 from tests.integration.faults.test_crash_points import POINTS
-from tests.integration.support.harness import ClusterHarness, Topic
+from tests.integration.support.harness import ClusterHarness, Harness, Topic
 from tests.integration.support.simulated_harness import SimulatedHarness
 from tests.integration.support.state_changes import EventReading, reading_events
 from tests.integration.support.workload import workload
 from tests.virtual_time import on_virtual_time
 from tests.waiting import eventually
-
-TOPICS, PARTITIONS = 100, 3
-TOPICS_AT_ONCE = 20
 
 
 async def queue_is_empty(harness: ClusterHarness, broker: int, *, deadline_s: float = 30) -> None:
@@ -109,3 +109,28 @@ async def test_a_topic_deleted_and_recreated_while_a_broker_was_away(simulated: 
         if (life[0].topic, life[0].broker, life[0].command) == (old.name, 3, Command.DELETE_REPLICA)
     ]
     assert deletion[-1].state is RequestState.COMPLETED
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+async def test_a_replica_that_is_not_assigned_is_removed_at_start(harness: Harness) -> None:
+    """CORRECTNESS Q7: the queue is a hint, and what it lost is found; what is assigned stays."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    await harness.cluster.stop_broker(3)
+    mine = topic.folder(3)
+    stranger = mine.with_name(f"nobodys-0-{uuid4().hex}")
+    shutil.copytree(mine, stranger)
+    description = json.loads((stranger / "partition.json").read_text())
+    topic_id = stranger.name.rpartition("-")[2]
+    (stranger / "partition.json").write_text(
+        json.dumps({**description, "topic": "nobodys", "topic_id": topic_id})
+    )
+    await harness.cluster.start_broker(3)
+    assert not stranger.exists(), "before it serves"
+    await topic.isr_is(1, 2, 3)
+    assert topic.folder(3) == mine
+    async with reading_events(harness) as reader:
+        (event,) = await reader.until(
+            lambda e: e.command is ChangeKind.DELETE_STRAY and e.topic == "nobodys", what="it is told"
+        )
+    assert (event.broker, event.key.topic_id, event.state) == (3, topic_id, RequestState.COMPLETED)

@@ -23,7 +23,7 @@ from strandline.local.cluster import LocalCluster
 from strandline.ports import Stream, StreamEnded
 from strandline.rpc import admin_pb2, admin_pb2_grpc
 from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
-from strandline.vocabulary.state_changes import StateChangeEvent, parse_event
+from strandline.vocabulary.state_changes import StateChangeEvent
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS
 from tests.integration.support.made_up_events import MadeUpEvents, writing_events
@@ -92,10 +92,6 @@ async def read_all(stream: Stream[StateChangesQuery, StateChangesAnswer]) -> Sta
                 return StateChangesAnswer(events, offsets)
             events += answer.events
             offsets = answer.next_offsets or offsets
-
-
-def parsed(answer: StateChangesAnswer) -> list[StateChangeEvent]:
-    return [parse_event(value) for value in answer.events]
 
 
 class Following:

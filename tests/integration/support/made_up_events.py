@@ -66,9 +66,6 @@ class MadeUpEvents:
         """Write it again, like a writer that cannot know whether it is in the log."""
         self._writer.put(event_key(event), event_value(event), event.at_ms)
 
-    def put_raw(self, value: bytes) -> None:
-        self._writer.put(f"{self.topic}-0".encode(), value, 1_000)
-
     async def written(self) -> None:
         assert await self._writer.flush(30)
         assert self._writer.dropped == 0
