@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import grpc
 import pytest
 
 from strandline import Admin
-from strandline.adapters.codecs.admin import STATE_CHANGES
-from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.rpc.wire_errors import error_from_wire
 from strandline.errors import (
     NotController,
     StrandlineError,
-    ThrottlingQuotaExceeded,
 )
 from strandline.local.cluster import LocalCluster
-from strandline.ports import Stream, StreamEnded
 from strandline.rpc import admin_pb2, admin_pb2_grpc
-from strandline.vocabulary.admin import StateChangesAnswer, StateChangesQuery
 from strandline.vocabulary.state_changes import StateChangeEvent
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS
 from tests.integration.support.made_up_events import MadeUpEvents, writing_events
 from tests.waiting import eventually
-
-STREAMS_MAX = 3
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +33,6 @@ async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
         controllers=2,
         broker_settings=FAULT_SETTINGS,
         controller_settings={
-            "state_change_streams_max": STREAMS_MAX,
             "zookeeper_session_timeout_ms": FAULT_SETTINGS["zookeeper_session_timeout_ms"],
         },
     )
@@ -61,37 +53,6 @@ async def active_controller(cluster: LocalCluster) -> int:
     number = await eventually(found, deadline_s=20)
     assert number is not None
     return number
-
-
-@asynccontextmanager
-async def asked(cluster: LocalCluster, controller: int) -> AsyncIterator[Callable[..., Any]]:
-    """Opens streams to one controller: `await ask(topic=…)`."""
-    async with AsyncExitStack() as opened:
-        transport = GrpcTransport()
-        opened.push_async_callback(transport.close)
-
-        async def ask(**query: Any) -> Stream[StateChangesQuery, StateChangesAnswer]:
-            address = cluster.controller_address(controller)
-            stream = await transport.open(address, STATE_CHANGES, timeout_s=5)
-            opened.callback(stream.close)
-            await stream.write(StateChangesQuery(**query))
-            return stream
-
-        yield ask
-
-
-async def read_all(stream: Stream[StateChangesQuery, StateChangesAnswer]) -> StateChangesAnswer:
-    """All records of the stream until it ends, in one answer."""
-    events: list[bytes] = []
-    offsets: tuple[int, ...] = ()
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                answer = await stream.read()
-            except StreamEnded:
-                return StateChangesAnswer(events, offsets)
-            events += answer.events
-            offsets = answer.next_offsets or offsets
 
 
 class Following:
@@ -141,17 +102,6 @@ async def test_a_follower_of_the_stream_gets_each_step_once_in_order_though_cont
     assert follower.events == expected
 
 
-async def test_a_controller_that_waits_its_turn_names_the_active_one(
-    cluster: LocalCluster, made_up: MadeUpEvents
-) -> None:
-    number = await active_controller(cluster)
-    (standby,) = [each for each in cluster.controller_ids if each != number]
-    async with asked(cluster, standby) as ask:
-        with pytest.raises(NotController) as caught:
-            await read_all(await ask(topic=made_up.topic))
-    assert caught.value.leader is not None and caught.value.leader.broker_id == number
-
-
 async def test_a_stream_ends_with_not_controller_when_its_controller_stops(
     cluster: LocalCluster, made_up: MadeUpEvents
 ) -> None:
@@ -169,27 +119,3 @@ async def test_a_stream_ends_with_not_controller_when_its_controller_stops(
                 errors.append(error_from_wire(answer.error))
     await cluster.start_controller(number)
     assert isinstance(errors[-1], NotController)
-
-
-async def test_the_number_of_streams_is_bounded(
-    cluster: LocalCluster,
-    made_up: MadeUpEvents,
-) -> None:
-    """`state_change_streams_max`; a stream that ends makes room."""
-    async with asked(cluster, await active_controller(cluster)) as ask:
-        streams = [await ask(topic=made_up.topic, follow=True) for _ in range(STREAMS_MAX)]
-        for stream in streams:
-            await stream.read()
-        with pytest.raises(ThrottlingQuotaExceeded) as caught:
-            await read_all(await ask(topic=made_up.topic))
-        assert caught.value.limit == STREAMS_MAX
-        streams[0].close()
-
-        async def room() -> bool:
-            try:
-                await read_all(await ask(topic=made_up.topic))
-            except ThrottlingQuotaExceeded:
-                return False
-            return True
-
-        await eventually(room)

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 
 from strandline import Admin
-from strandline.errors import InvalidRequest, ResourceNotFound
 from strandline.local.cluster import LocalCluster
-from strandline.security.login.credentials import ITERATIONS_MIN
 from strandline.security.login.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
-from strandline.vocabulary.admin import UserDescription
 from tests.conftest import ClusterFactory
 from tests.integration.security.logins.support.kafka_clients import logs_in
 from tests.strandline.cli.support.shell import Shell
@@ -42,28 +39,6 @@ async def test_a_user_logs_in_until_it_is_deleted(cluster: LocalCluster) -> None
             return not await logs_in(cluster, "alice", "two")
 
         await eventually(gone, what="alice logs in no longer")
-
-
-async def test_an_admin_client_manages_users(cluster: LocalCluster) -> None:
-    """A11"""
-    both = (SCRAM_SHA_256, SCRAM_SHA_512)
-    async with Admin(cluster.bootstrap) as admin:
-        await admin.set_user("bob", "builder", mechanisms=both, iterations=ITERATIONS_MIN)
-        assert await admin.describe_users() == [UserDescription("bob", dict.fromkeys(both, ITERATIONS_MIN))]
-        await admin.delete_user("bob", SCRAM_SHA_256)
-        (found,) = await admin.describe_users(["bob"])
-        assert found.iterations == {SCRAM_SHA_512: ITERATIONS_MIN}
-        with pytest.raises(ResourceNotFound, match="SCRAM-SHA-256"):
-            await admin.delete_user("bob", SCRAM_SHA_256)
-        await admin.delete_user("bob", SCRAM_SHA_512)
-        with pytest.raises(ResourceNotFound, match="bob"):
-            await admin.delete_user("bob")
-        (missing,) = await admin.describe_users(["bob"])
-        assert isinstance(missing.error, ResourceNotFound)
-        with pytest.raises(InvalidRequest, match="iterations"):
-            await admin.set_user("bob", "builder", iterations=1)
-        with pytest.raises(InvalidRequest, match="at most"):
-            await admin.describe_users([f"u{number}" for number in range(1_001)])
 
 
 async def test_users_are_set_listed_and_deleted_by_commands(cluster: LocalCluster, tmp_path: Path) -> None:
