@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
 from strandline.testing import MemoryCluster
-
-MemoryClusterFactory = Callable[..., Coroutine[Any, Any, MemoryCluster]]
 
 
 @pytest.fixture(scope="module")

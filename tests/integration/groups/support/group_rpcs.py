@@ -27,9 +27,6 @@ from strandline.vocabulary.groups import (
     Heartbeat,
     Joined,
     JoinGroup,
-    LeaveGroup,
-    LeavingMember,
-    LeftMember,
     MemberIdGiven,
     OffsetCommit,
     OffsetFetch,
@@ -202,10 +199,6 @@ class Member:
             "max_wait_ms": max_wait_ms,
         }
         await self._call(group_wire.HEARTBEAT, Heartbeat(**{**fields, **given}))
-
-    async def leave(self) -> Sequence[LeftMember]:
-        request = LeaveGroup(self.group, (LeavingMember(self.member, self.instance, "done"),))
-        return await self._call(group_wire.LEAVE_GROUP, request)
 
     async def commit(
         self, offsets: Mapping[TopicPartition, int | CommittedOffset], **given: Any
