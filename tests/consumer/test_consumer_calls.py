@@ -12,7 +12,7 @@ import pytest
 from strandline.consumer import arguments
 from strandline.consumer.consumer import Consumer
 from strandline.consumer.core.assignors.assignor import AssignorFailed
-from strandline.errors import InvalidRequest
+from strandline.errors import InvalidGroupId, InvalidRequest
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.vocabulary.groups import TaskChange, TaskChangeKind
 from tests.consumer.brokers import Brokers, SlowClock
@@ -90,6 +90,27 @@ async def test_without_a_group_there_is_nothing_to_subscribe_in_and_nothing_to_r
         for topics, pattern in (([], None), (None, None), (["t"], "t.*"), ("t", None)):
             with pytest.raises(InvalidRequest):
                 consumer.subscribe(topics, pattern=pattern)
+
+
+async def test_partitions_assigned_by_hand_are_given_up_before_a_subscription() -> None:
+    """And only they are committed."""
+    brokers, name = Brokers(), TopicPartition("t", 1)
+    brokers.topics["t"] = 2
+    brokers.answers["OffsetFetch"] = lambda _: {}
+    brokers.answers["OffsetCommit"] = lambda request: dict.fromkeys(request.offsets)
+    brokers.answers["JoinGroup"] = lambda _: InvalidGroupId("not this one")
+    async with Consumer("broker1:9092", host=memory_host(brokers, FastClock()), group_id="g") as consumer:
+        consumer.assign([name])
+        with pytest.raises(InvalidRequest, match="assigned by hand"):
+            consumer.subscribe(["t"])
+        assert consumer.subscription() == frozenset() and consumer.assignment() == {name}
+        with pytest.raises(InvalidRequest, match="t-0"):
+            await consumer.commit({TopicPartition("t", 0): 0})
+        consumer.assign([])
+        consumer.subscribe(["t"])
+        assert consumer.subscription() == {"t"}
+        with pytest.raises(InvalidRequest, match="subscribed"):
+            consumer.assign([name])
 
 
 async def test_every_call_refuses_an_invalid_argument_at_once() -> None:
