@@ -56,6 +56,8 @@ NOT_AVAILABLE = 5
 NO_COORDINATOR = 15
 UNKNOWN_TOPIC = 3
 INVALID_TOPIC = 17
+NO_TRANSACTIONS = 53
+UNKNOWN_TOPIC_ID = 100
 
 
 def unknown(name: str) -> StrandlineError:
@@ -160,6 +162,16 @@ async def test_topics_are_asked_for_by_name_and_none_means_all() -> None:
     await known.api.metadata(MetadataRequest((TopicWanted("a"), TopicWanted("b")), auto_create=False), call())
     await known.api.metadata(MetadataRequest((TopicWanted(None, "a" * 32),)), call())
     assert known.asked == [[], None, ["a", "b"], []]
+
+
+async def test_a_topic_is_found_by_its_id() -> None:
+    """KIP-516: with its name; an id that no topic has gets no name."""
+    api = Known(CLUSTER).api
+    by_name = await api.metadata(MetadataRequest((TopicWanted("tides"),)), call())
+    by_id = (TopicWanted(None, TIDES.topic_id), TopicWanted(None, "f" * 32))
+    found, missing = (await api.metadata(MetadataRequest(by_id), call())).topics
+    assert (found,) == by_name.topics
+    assert (missing.error, missing.name) == (UNKNOWN_TOPIC_ID, None)
 
 
 @pytest.mark.parametrize("auto_create", [True, False])
@@ -288,3 +300,11 @@ async def test_only_groups_have_coordinators(kind: int, error: int) -> None:
     """Share groups (2) have none, as with a Kafka broker that does not serve them."""
     (found,) = (await Known(CLUSTER).api.find_coordinator(FindCoordinatorRequest(("k",), kind), call())).found
     assert (found.error, found.broker) == (error, -1) and found.message
+
+
+async def test_a_transactional_producer_is_refused_at_once() -> None:
+    """With an error that clients take for fatal."""
+    api = Known(CLUSTER).api
+    found = await api.new_producer_id(InitProducerIdRequest("t"), call())
+    assert (found.error, found.producer_id) == (NO_TRANSACTIONS, -1)
+    assert (await api.new_producer_id(InitProducerIdRequest(None), call())).producer_id == 7

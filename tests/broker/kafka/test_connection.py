@@ -243,7 +243,17 @@ async def test_a_failure_without_an_answer_closes_the_connection() -> None:
 
 async def test_a_malformed_request_closes_the_connection() -> None:
     """CORRECTNESS X6: also a length that no frame may have, before any memory is taken for it."""
-    for data in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", bytes(4), b"\0\0\0\x02\0\x00", b"GET / HTTP/1.1"):
+    for data in (
+        b"\x7f\xff\xff\xff",
+        b"\xff\xff\xff\xff",
+        bytes(4),
+        b"\0\0\0\x02\0\x00",
+        b"\0\0\0\x05hello",
+        b"GET / HTTP/1.1",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # the beginning of TLS
+        b"\0\0\0\x0a\0\x03\x7f\xff\0\0\0\x01\xff\xff",  # Metadata of the future
+        b"\0\0\0\x0a\0\x63\0\0\0\0\0\x01\xff\xff",  # an API of the future
+    ):
         async with connected(Held()) as (shared, connection, transport):
             feed(connection, transport, data, repeat(1_000))
             assert transport.is_closing() and len(shared.refused) == 1, data

@@ -10,6 +10,7 @@ import pytest
 
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.fetch import FetchApi, end_without_records
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.header import RequestHeader
@@ -66,6 +67,24 @@ async def test_a_watermark_that_cannot_move_is_the_one_that_the_leader_knows(
         await api.handle(TINY, Call(RequestHeader(1, 12, 1, "t"), caller), reply)
     (found,) = answers[0].topics[0].partitions
     assert (found.error, found.high_watermark, found.last_stable_offset) == (0, watermark, watermark)
+
+
+async def test_no_fetch_session_is_known(tmp_path: Path) -> None:
+    """A client that believes in one sends a whole request next (KIP-227)."""
+    answers: list[FetchAnswer] = []
+
+    async def reply(answer: FetchAnswer) -> None:
+        answers.append(answer)
+
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        ids = ProducerIds(lambda: None, Random(0))
+        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
+        api = FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK)
+        caller = Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL)
+        asked = TINY._replace(session_id=5, session_epoch=1)
+        await api.handle(asked, Call(RequestHeader(1, 12, 1, "t"), caller), reply)
+    assert answers == [FetchAnswer((), int(KafkaCode.FETCH_SESSION_ID_NOT_FOUND))]
 
 
 async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.producing.produce import ProduceApi
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.produce import PartitionRecords, ProduceAnswer, ProduceRequest
@@ -112,3 +114,20 @@ async def test_a_batch_with_acks_1_is_appended_at_once_by_a_leader_that_is_sure(
         assert api.begin(request(batch("x"), acks=1), CALL, answers.append)
     ((found,),) = [topic.partitions for topic in answers[0].topics]
     assert (found.error, found.base_offset) == (0, 0)
+
+
+async def test_old_formats_and_transactions_are_refused_with_the_reason(tmp_path: Path) -> None:
+    """With errors that clients take for fatal. Nothing is appended."""
+    answers: list[ProduceAnswer] = []
+    old = replace(CALL, header=CALL.header._replace(version=2))
+    async with seated(tmp_path) as seat:
+        alone = led_by(ME, ME, epoch=6)
+        seat.manager.lead(seat.replica, alone, seat.write(alone))
+        api = api_of(seat)
+        assert api.begin(request(batch("x")), old, answers.append)
+        assert api.begin(request(batch("x"))._replace(transactional_id="t"), CALL, answers.append)
+        assert seat.replica.log.log_end_offset == 0
+    found = [each for answer in answers for topic in answer.topics for each in topic.partitions]
+    codes = (KafkaCode.UNSUPPORTED_VERSION, KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    assert [each.error for each in found] == [int(code) for code in codes]
+    assert "formats 0 and 1" in str(found[0].message) and "no transactions" in str(found[1].message)

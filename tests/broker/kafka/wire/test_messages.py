@@ -237,6 +237,11 @@ def test_what_clients_asked_for_is_read() -> None:
     assert the("librdkafka", 42).groups == ("g-l",)
 
 
+def test_an_empty_list_of_topics_means_all_of_them_in_version_0_alone() -> None:
+    assert read(encode_request(METADATA.key, 0, {"topics": []})).topics is None
+    assert read(encode_request(METADATA.key, 1, {"topics": []})).topics == ()
+
+
 # --- what no codec writes ---------------------------------------------------------------------
 
 

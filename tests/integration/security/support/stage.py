@@ -121,8 +121,15 @@ class Stage:
         finally:
             stream.close()
 
-    async def kafka(self, wire: Any, request: Any, principal: Principal, host: str = KAFKA_HOST) -> Any:
-        """The answer of the broker's own handler."""
+    async def kafka(
+        self,
+        wire: Any,
+        request: Any,
+        principal: Principal,
+        host: str = KAFKA_HOST,
+        version: int | None = None,
+    ) -> Any:
+        """The answer of the broker's own handler, in the last version unless another one is given."""
         answers: list[Any] = []
 
         async def reply(answer: Any) -> None:
@@ -130,6 +137,7 @@ class Stage:
 
         api = self.broker._kafka.router._apis[wire.key]
         caller = Caller(f"kafka:{host}:1", host, principal=principal)
-        await api.handle(request, Call(RequestHeader(wire.key, wire.last, 1, "test"), caller), reply)
+        header = RequestHeader(wire.key, wire.last if version is None else version, 1, "test")
+        await api.handle(request, Call(header, caller), reply)
         (answer,) = answers
         return answer

@@ -1,0 +1,76 @@
+"""ListOffsets and OffsetForLeaderEpoch: which times are served, and which epochs are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.errors import KafkaCode
+from strandline.broker.kafka.handlers.offsets import OffsetsApi
+from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.kafka.wire.offsets import (
+    EpochEndsRequest,
+    ListOffsetsRequest,
+    OffsetAtTime,
+    PartitionEpoch,
+    PartitionEpochEnd,
+    PartitionTime,
+)
+from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.errors import ErrorCode
+from strandline.ports import Caller, Listener
+from tests.broker.support.access import OPEN
+from tests.broker.support.replicas import CLOCK, NAME, settings, write
+from tests.broker.support.seat import Seat, seated
+
+EPOCH, END = 6, 2
+UNKNOWN_EPOCH = int(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+def api_of(seat: Seat) -> OffsetsApi:
+    """Of a broker that leads its replica, of two records, both committed."""
+    write(seat.replica, 4, "a", "b")
+    seat.lead(EPOCH)
+    seat.commit(END)
+    ids = ProducerIds(lambda: None, Random(0))
+    view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+    return OffsetsApi(Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN))
+
+
+def called(api: int, version: int) -> Call:
+    caller = Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL)
+    return Call(RequestHeader(api, version, 1, "t"), caller)
+
+
+async def test_times_that_are_not_served_are_refused_alone(tmp_path: Path) -> None:
+    """Those of tiered storage."""
+    times = (-1, -3, -2, -4, -5, 0)
+    async with seated(tmp_path) as seat:
+        api = api_of(seat)
+        topic = await listed(api, *(PartitionTime(NAME.partition, -1, each) for each in times))
+        refused = await listed(api, PartitionTime(NAME.partition, EPOCH + 1, -1))
+    unserved = int(KafkaCode.UNSUPPORTED_VERSION)
+    assert [each.error for each in topic.partitions] == [0, 0, 0, unserved, unserved, 0]
+    assert [topic.partitions[number].offset for number in (0, 2, 5)] == [END, 0, 0]
+    assert {each.leader_epoch for each in topic.partitions if each.error == 0} <= {EPOCH, 4}
+    assert [each.error for each in refused.partitions] == [UNKNOWN_EPOCH], "KIP-101: it learns it at once"
+
+
+async def listed(api: OffsetsApi, *wanted: PartitionTime) -> OfTopic[OffsetAtTime]:
+    asked = ListOffsetsRequest((OfTopic(NAME.topic, wanted),))
+    (topic,) = (await api.list_offsets(asked, called(2, 8))).topics
+    return topic
+
+
+async def test_epochs_end_and_start_where_the_leader_says(tmp_path: Path) -> None:
+    """KIP-320, and KIP-101's fence: a client that knows another epoch of the leader learns it at once."""
+    epochs = [PartitionEpoch(NAME.partition, *each) for each in ((EPOCH, EPOCH), (-1, 4), (EPOCH + 1, 4))]
+    async with seated(tmp_path) as seat:
+        asked = EpochEndsRequest((OfTopic(NAME.topic, tuple(epochs)),))
+        (topic,) = (await api_of(seat).epoch_ends(asked, called(23, 4))).topics
+    led, earlier = PartitionEpochEnd(0, 0, EPOCH, END), PartitionEpochEnd(0, 0, 4, END)
+    assert topic.partitions == (led, earlier, PartitionEpochEnd(0, UNKNOWN_EPOCH))

@@ -1,0 +1,32 @@
+"""The handlers of a broker for Kafka clients, on a cluster in memory and on virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from strandline.broker.kafka.wire.apis import ApiWire
+from strandline.security.principal import ANONYMOUS
+from strandline.simulation.cluster import KAFKA_PORT
+from strandline.testing import SimulatedCluster
+from tests.integration.security.support.stage import Stage
+
+
+@contextmanager
+def kafka_brokers(count: int, **settings: Any) -> Iterator[SimulatedCluster]:
+    """Brokers with a Kafka port."""
+    given = {"kafka_port": KAFKA_PORT, **settings}
+    with SimulatedCluster(seed=1, brokers=count, broker_settings=given) as cluster:
+        yield cluster
+
+
+class KafkaHandlers:
+    """Those of the first broker. Use it within `cluster.run`."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.stage = Stage(cluster)
+
+    async def ask(self, wire: ApiWire[Any, Any], request: Any, version: int | None = None) -> Any:
+        return await self.stage.kafka(wire, request, ANONYMOUS, version=version)
