@@ -202,7 +202,7 @@ async def test_topics_grow_or_have_their_error(cluster: SimulatedCluster) -> Non
         placed = await client.replicas("placing")
         return len(await client.replicas("growing")) == 5 and placed[1:] == [(2,), (3,)]
 
-    await cluster.run_until(grown, what="the topics have grown")  # type: ignore[arg-type]
+    await client.until(grown, "the topics have grown")
     for total in (5, 4, 0):
         assert await client.grow(TopicGrowth("growing", total)) == {"growing": ErrorCode.INVALID_PARTITIONS}
 
@@ -256,14 +256,14 @@ async def test_a_change_that_cannot_be_is_refused_with_a_reason(cluster: Simulat
     twice = (ResourceConfigs(Resource(TOPIC, "t"), ()),) * 2
     changed = tuple(ResourceChanges(each.resource, ()) for each in twice)
     of_broker = (ResourceConfigs(Resource(BROKER, "1"), (GivenConfig("num.partitions", "8"),)),)
-    for api, request in (
-        (apis.ALTER_CONFIGS, AlterConfigsRequest(twice, False)),
-        (apis.INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest(changed, False)),
-        (apis.ALTER_CONFIGS, AlterConfigsRequest(of_broker, False)),
-    ):
-        outcomes = (await client.ask(api, request)).outcomes
-        assert [each.error for each in outcomes] == [INVALID_REQUEST] * len(request.resources)
-    assert "restart it" in outcomes[0].message
+    replaced = await client.ask(apis.ALTER_CONFIGS, AlterConfigsRequest(twice, False))
+    incremented = await client.ask(
+        apis.INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest(changed, False)
+    )
+    for answer in (replaced, incremented):
+        assert [each.error for each in answer.outcomes] == [INVALID_REQUEST] * 2
+    (outcome,) = (await client.ask(apis.ALTER_CONFIGS, AlterConfigsRequest(of_broker, False))).outcomes
+    assert outcome.error == INVALID_REQUEST and "restart it" in outcome.message
 
 
 @on_virtual_time

@@ -127,18 +127,18 @@ async def test_a_join_waits_for_the_others_and_only_the_leader_learns_who_they_a
 ) -> None:
     client = await prepared(cluster)
     leader = await client.stable("g")
+
+    async def rebalances() -> bool:
+        """A heartbeat is answered at once, also while a join waits."""
+        return await client.beat("g", leader) == ErrorCode.REBALANCE_IN_PROGRESS
+
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(client.enter("g"))
-        await cluster.run_until(lambda: rebalances(client, leader), what="a rebalance")  # type: ignore[arg-type]
+        await client.until(rebalances, "a rebalance")
         assert not waiting.done()
         again = await client.join("g", leader.member)
     assert again.generation == waiting.result().generation == leader.generation + 1
     assert (len(again.members), len(waiting.result().members)) == (2, 0)
-
-
-async def rebalances(client: GroupClient, joined: JoinGroupAnswer) -> bool:
-    """A heartbeat is answered at once, also while a join waits."""
-    return await client.beat("g", joined) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 @on_virtual_time

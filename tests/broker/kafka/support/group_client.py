@@ -53,8 +53,7 @@ class GroupClient(KafkaHandlers):
             (found,) = (await self.ask(apis.FIND_COORDINATOR, FindCoordinatorRequest(("g",), GROUP))).found
             return not found.error and not (await self.described("g")).error
 
-        # mypy does not solve the union of a value and an awaitable of it
-        await self.cluster.run_until(coordinated, what="the broker coordinates")  # type: ignore[arg-type]
+        await self.until(coordinated, "the broker coordinates")
 
     # --- members -----------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,3 +30,7 @@ class KafkaHandlers:
 
     async def ask(self, wire: ApiWire[Any, Any], request: Any, version: int | None = None) -> Any:
         return await self.stage.kafka(wire, request, ANONYMOUS, version=version)
+
+    async def until(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
+        # mypy does not solve the union of a value and an awaitable of it
+        await self.cluster.run_until(condition, what=what)  # type: ignore[arg-type]
