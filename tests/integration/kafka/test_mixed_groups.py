@@ -163,8 +163,7 @@ async def test_a_consumer_takes_the_place_of_a_static_kafka_client(
     check(group)
 
 
-@pytest.mark.parametrize("killed", [STRANDLINE, CONFLUENT])
-@pytest.mark.parametrize("assignor", [RANGE, COOPERATIVE_STICKY])
+@pytest.mark.parametrize(("assignor", "killed"), [(RANGE, CONFLUENT), (COOPERATIVE_STICKY, STRANDLINE)])
 async def test_a_member_that_is_killed_loses_no_record(
     cluster: LocalCluster, assignor: str, killed: str, tmp_path: Path
 ) -> None:
@@ -205,3 +204,35 @@ async def test_a_member_that_is_killed_loses_no_record(
             at = committed.get(TopicPartition(topic, partition))
             assert many == 1 or (partition in had and (at is None or offset >= at.offset))
     check(group)
+
+
+@pytest.mark.parametrize(
+    ("assignor", "kinds"),
+    [(RANGE, (CONFLUENT, STRANDLINE, AIOKAFKA)), (COOPERATIVE_STICKY, (STRANDLINE, CONFLUENT, STRANDLINE))],
+    ids=[RANGE, COOPERATIVE_STICKY],
+)
+async def test_the_members_of_both_kinds_survive_their_coordinator(
+    cluster: LocalCluster, assignor: str, kinds: tuple[str, ...]
+) -> None:
+    """The next coordinator continues with their generation: nothing is lost, no partition has two owners, and
+    the group takes a new member in."""
+    topic = await new_topic(cluster, PARTITIONS, "mixed")
+    async with (
+        loading(cluster, {topic: PARTITIONS}) as load,
+        MixedGroup(cluster, topic, PARTITIONS) as group,
+    ):
+        members = [group.join(kind, assignor) for kind in kinds]
+        await group.settled(*members)
+        async with Admin(cluster.bootstrap) as admin:
+            dead = (await admin.describe_group(group.name)).coordinator.id
+        await cluster.kill_broker(dead)
+        try:
+            written = len(load.acked)
+            members.append(group.join(CONFLUENT, assignor))
+            await group.settled(*members)
+            await load.finish()
+            assert len(load.acked) > written
+            _ = await group.seen(load.acked)
+        finally:
+            await cluster.start_broker(dead)
+    assert group.findings() == []

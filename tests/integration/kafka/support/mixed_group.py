@@ -23,12 +23,13 @@ from tests.integration.groups.support.group_members import Participant, new_grou
 from tests.integration.kafka.support.aiokafka_member import AiokafkaMember
 from tests.integration.kafka.support.confluent_member import STATIC_SESSION_MS, ConfluentMember
 from tests.integration.kafka.support.heard import Heard
+from tests.integration.kafka.support.kafka_python_member import KafkaPythonMember
 from tests.waiting import eventually
 
 SETTLE_S = 30.0
 
-RANGE, COOPERATIVE_STICKY = "range", "cooperative-sticky"
-STRANDLINE, CONFLUENT, AIOKAFKA = "strandline", "confluent", "aiokafka"
+RANGE, ROUNDROBIN, COOPERATIVE_STICKY = "range", "roundrobin", "cooperative-sticky"
+STRANDLINE, CONFLUENT, AIOKAFKA, KAFKA_PYTHON = "strandline", "confluent", "aiokafka", "kafka-python"
 
 _numbers = count(1)
 
@@ -106,14 +107,16 @@ class MixedGroup:
     def join(self, kind: str, assignor: str = RANGE, instance: str | None = None) -> Member:
         """One more member, static with an instance; it may not have joined yet."""
         name = f"{kind}-{next(_numbers)}"
+        bootstrap = self.cluster.kafka_bootstrap
         member: Member
         if kind == STRANDLINE:
             member = StrandlineMember(self.cluster, self.name, self.topic, assignor, name, instance)
         elif kind == CONFLUENT:
-            bootstrap = self.cluster.kafka_bootstrap
             member = ConfluentMember(bootstrap, self.name, self.topic, assignor, name, instance)
+        elif kind == AIOKAFKA:
+            member = AiokafkaMember(bootstrap, self.name, self.topic, assignor, name)
         else:
-            member = AiokafkaMember(self.cluster.kafka_bootstrap, self.name, self.topic, assignor, name)
+            member = KafkaPythonMember(bootstrap, self.name, self.topic, assignor, name)
         self.all.append(member)
         self._running[member] = self._tasks.create_task(member.read())
         return member
