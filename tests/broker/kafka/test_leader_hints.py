@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.fetch import FetchApi
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.producing.produce import ProduceApi
+from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
-from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.leaders import CurrentLeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress
 from strandline.broker.kafka.wire.produce import PartitionRecords, ProduceAnswer, ProduceRequest
 from strandline.broker.kafka.wire.topics import OfTopic
-from strandline.broker.log.handlers import Handlers
-from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.errors import ErrorCode
 from strandline.ids import ACKS_ALL, BrokerEpoch, BrokerId, LeaderEpoch
-from strandline.ports import Caller, Listener
+from strandline.ports import Listener
 from strandline.vocabulary.metadata import Endpoint, Registration
-from tests.broker.support.access import OPEN
+from tests.broker.kafka.support.asking import called, log_handlers
 from tests.broker.support.replicas import CLOCK, NAME, batch, settings
 from tests.broker.support.seat import Seat, seated
 
@@ -39,9 +34,7 @@ class Cluster:
     def __init__(self, seat: Seat, endpoint: Endpoint = WITH_PORT) -> None:
         seat.replica.leader, seat.replica.leader_epoch = BrokerId(1), LeaderEpoch(5)
         self.suspected: list[BrokerId] = []
-        ids = ProducerIds(lambda: None, Random(0))
-        view = ClusterView(seat.manager, settings(), CLOCK)
-        self.handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
+        self.handlers = log_handlers(seat)
         live = {BrokerId(1): Registration(endpoint, BrokerEpoch(10))}
         self.hints = LeaderHints(self.handlers.leader_hint, lambda: live, lambda: self.suspected)
 
@@ -50,13 +43,9 @@ class Cluster:
         partitions = (PartitionRecords(NAME.partition, memoryview(batch("x"))),)
         asked = ProduceRequest(ACKS_ALL, 1_000, (OfTopic(NAME.topic, partitions),))
         api = ProduceApi(self.handlers, self.hints, CLOCK)
-        assert api.begin(asked, called(0, version, listener), answers.append)
+        assert api.begin(asked, called(apis.PRODUCE, version, listener), answers.append)
         (answer,) = answers
         return answer
-
-
-def called(api: int, version: int, listener: Listener = Listener.INTERNAL) -> Call:
-    return Call(RequestHeader(api, version, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", listener))
 
 
 @pytest.fixture
@@ -98,7 +87,7 @@ async def test_a_refused_read_names_the_leader(seat: Seat) -> None:
         0, 0, 1_000, 0, (OfTopic(NAME.topic, (PartitionPosition(NAME.partition, -1, 0, 1_000),)),)
     )
     await FetchApi(cluster.handlers.reads, cluster.hints, settings(), CLOCK).handle(
-        asked, called(1, 12), reply
+        asked, called(apis.FETCH, 12), reply
     )
     (found,) = answers[0].topics[0].partitions
     assert (found.error, found.leader) == (NOT_LEADER, CurrentLeader(1, 5))

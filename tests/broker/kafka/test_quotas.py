@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -23,17 +22,13 @@ from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.produce import ProduceAnswer, ProduceRequest
 from strandline.broker.kafka.wire.producer_id import InitProducerIdAnswer
 from strandline.broker.kafka.wire.topics import OfTopic
-from strandline.broker.log.handlers import Handlers
-from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.ids import Offset
 from strandline.ports import Caller
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
+from tests.broker.kafka.support.asking import NO_HINTS, log_handlers
 from tests.broker.kafka.support.codec import encode_request
-from tests.broker.kafka.support.hints import NO_HINTS
 from tests.broker.kafka.support.memory_connection import MemoryShared, MemoryTransport, feed, turns
-from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK, NAME, settings, write
 from tests.broker.support.seat import ME, led_by, seated
 from tests.hand_clock import HandClock
@@ -229,10 +224,7 @@ async def test_a_fetch_gets_what_a_second_allows_and_then_nothing(tmp_path: Path
         seat.replica.raise_watermark(Offset(3))
         state = led_by(ME, ME, epoch=5)
         seat.manager.lead(seat.replica, state, seat.write(state))
-        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
-        handlers = Handlers(
-            seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)), OPEN
-        )
+        handlers = log_handlers(seat)
         api = FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK)
         await api.handle(request, call, reply)
         assert api.wait(request._replace(bytes_min=1), call, lambda _: None) is None

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from strandline.broker.kafka.answers import ANSWER_BYTES_MAX, ENTRY_BYTES, AnswerSize
-from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.replicas import ReplicasApi
+from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.admin.replicas import (
     DeletedPartition,
     DeleteRecordsRequest,
@@ -20,19 +19,14 @@ from strandline.broker.kafka.wire.admin.replicas import (
     PartitionDeletion,
     PartitionSize,
 )
-from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.topics import OfTopic
-from strandline.broker.log.handlers import Handlers
-from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.errors import ErrorCode
 from strandline.ids import LeaderEpoch, Offset
-from strandline.ports import Caller, Listener
-from tests.broker.support.access import OPEN
-from tests.broker.support.replicas import CLOCK, NAME, batch, settings
+from tests.broker.kafka.support.asking import called, log_handlers
+from tests.broker.support.replicas import CLOCK, NAME, batch
 from tests.broker.support.seat import Seat, seated
 
-CALL = Call(RequestHeader(21, 2, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
+CALL = called(apis.DELETE_RECORDS, 2)
 EPOCH = LeaderEpoch(4)
 
 
@@ -52,9 +46,7 @@ async def here(tmp_path: Path) -> AsyncIterator[Here]:
         for producer, sequence in ((7, 0), (8, 0), (7, 2)):
             records = batch("a", "b", producer=(producer, sequence))
             log.append_as_leader(records, EPOCH, now_ms=CLOCK.wall_ms())
-        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
-        ids = ProducerIds(lambda: None, Random(0))
-        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
+        handlers = log_handlers(seat)
         yield Here(seat, ReplicasApi(handlers, seat.manager))
 
 

@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
-from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.new_topics import Leaders, TopicDefaults
 from strandline.broker.kafka.handlers.topics import TopicsApi
+from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.admin.configs import GivenConfig
 from strandline.broker.kafka.wire.admin.topic_changes import (
     CreatePartitionsRequest,
@@ -20,21 +20,21 @@ from strandline.broker.kafka.wire.admin.topic_changes import (
     UnwantedTopic,
     WantedTopic,
 )
-from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.metadata.topic_outlines import Soon, TopicOutlines
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.errors import ErrorCode, ThrottlingQuotaExceeded
-from strandline.ports import Caller, Coordination, Listener
+from strandline.ports import Coordination
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import Quota, QuotaEntity, Quotas
 from strandline.vocabulary.admin import CreateTopics, DeleteTopics, TopicResult
 from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
+from tests.broker.kafka.support.asking import called
 from tests.broker.kafka.support.controller import MemoryController
 from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK, settings
 from tests.hand_clock import HandClock
 
-CALL = Call(RequestHeader(19, 7, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
+CALL = called(apis.CREATE_TOPICS, 7)
 NAMES = tuple(f"t-{number}" for number in range(TOPICS_PER_REQUEST_MAX + 1))
 
 

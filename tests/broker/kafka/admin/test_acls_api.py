@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.acls import AclsApi
 from strandline.broker.kafka.handlers.controller import ControllerRequests
+from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.admin.acls import (
     Acl,
     AclsOfPattern,
@@ -21,9 +21,7 @@ from strandline.broker.kafka.wire.admin.acls import (
     Outcome,
     Pattern,
 )
-from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.errors import ErrorCode, OutcomeUnknown
-from strandline.ports import Caller
 from strandline.security.access import Access
 from strandline.security.acls import (
     AclBinding,
@@ -38,11 +36,12 @@ from strandline.security.authorizer import Authorizer, Rules
 from strandline.security.decide import Acls
 from strandline.security.principal import ANONYMOUS, Principal
 from strandline.vocabulary.admin import AclResult, DeletedAcls
+from tests.broker.kafka.support.asking import called
 from tests.broker.kafka.support.controller import MemoryController
 from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK
 
-CALL = Call(RequestHeader(30, 2, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1"))
+CALL = called(apis.CREATE_ACLS, 2)
 TIDES = Acl(Pattern(2, "tides", 3), Entry("User:alice", "*", 3, 3))
 BINDING = AclBinding(
     ResourcePattern(ResourceType.TOPIC, "tides"), Principal("alice"), "*", Operation.READ, Permission.ALLOW

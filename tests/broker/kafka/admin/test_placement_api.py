@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.placement import PlacementApi
+from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.admin.placement import (
     PREFERRED,
     UNCLEAN,
@@ -19,11 +19,9 @@ from strandline.broker.kafka.wire.admin.placement import (
     PartitionTarget,
     ReassignRequest,
 )
-from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.topics import OfTopic
 from strandline.errors import ErrorCode, InvalidRequest, NotController, StrandlineError
 from strandline.ids import TopicPartition
-from strandline.ports import Caller, Listener
 from strandline.vocabulary.admin import (
     ElectUnclean,
     OngoingReassignment,
@@ -31,11 +29,12 @@ from strandline.vocabulary.admin import (
     PartitionResult,
     Reassign,
 )
+from tests.broker.kafka.support.asking import called
 from tests.broker.kafka.support.controller import MemoryController
 from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK
 
-CALL = Call(RequestHeader(43, 2, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
+CALL = called(apis.ELECT_LEADERS, 2)
 TIDES = (OfTopic("tides", (0, 1)),)
 NAMES = [TopicPartition("tides", 0), TopicPartition("tides", 1)]
 

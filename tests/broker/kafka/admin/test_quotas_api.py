@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.quotas.client_quotas import QuotasApi
+from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.admin.quotas import (
     AlteredQuotas,
     AlterQuotasRequest,
@@ -20,9 +20,7 @@ from strandline.broker.kafka.wire.admin.quotas import (
     QuotaOperation,
     QuotaValue,
 )
-from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.errors import ErrorCode, InvalidRequest
-from strandline.ports import Caller
 from strandline.security.access import Access
 from strandline.security.audit.entry import source_of
 from strandline.security.authorizer import Authorizer, Rules
@@ -37,11 +35,12 @@ from strandline.security.quotas.model import (
     QuotaFilter,
 )
 from strandline.vocabulary.admin import AlterClientQuotas, QuotaResult
+from tests.broker.kafka.support.asking import called
 from tests.broker.kafka.support.controller import MemoryController
 from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK
 
-CALL = Call(RequestHeader(49, 1, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1"))
+CALL = called(apis.ALTER_CLIENT_QUOTAS, 1)
 ALICE = EntityPart("user", "alice")
 RATE = QuotaOperation("producer_byte_rate", 1000.0, remove=False)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.logins.users import UsersApi
+from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.admin.users import (
     AlteredUser,
     AlterUsersRequest,
@@ -18,9 +18,7 @@ from strandline.broker.kafka.wire.admin.users import (
     DescribeUsersRequest,
     Upsertion,
 )
-from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.errors import ErrorCode, ResourceNotFound
-from strandline.ports import Caller
 from strandline.security.access import Access
 from strandline.security.acls import AclBinding
 from strandline.security.authorizer import Authorizer, Rules
@@ -28,11 +26,12 @@ from strandline.security.decide import Acls
 from strandline.security.login.credentials import UserChange, make_credential, salted_password
 from strandline.security.login.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from strandline.vocabulary.admin import UserDescription, UserResult
+from tests.broker.kafka.support.asking import called
 from tests.broker.kafka.support.controller import MemoryController
 from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK
 
-CALL = Call(RequestHeader(51, 0, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1"))
+CALL = called(apis.ALTER_USERS, 0)
 SALT = b"0123456789abcdef"
 SALTED = salted_password(SCRAM_SHA_256, "wonderland", SALT, 4_096)
 CREDENTIAL = make_credential(SCRAM_SHA_256, "wonderland", SALT, 4_096)

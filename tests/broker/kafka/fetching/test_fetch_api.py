@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from strandline.broker.core.replication.reassignment import PartitionAssignment
-from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.fetch import FetchApi, end_without_records
+from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
-from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.topics import OfTopic
-from strandline.broker.log.handlers import Handlers
-from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.ids import Offset
-from strandline.ports import Caller, Listener
 from strandline.records import encode_values, gap_batch
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.kafka.support.hints import NO_HINTS
+from tests.broker.kafka.support.asking import NO_HINTS, called, log_handlers
 from tests.broker.kafka.support.memory_connection import turns
-from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import ASSIGNED, CLOCK, NAME, settings, write
 from tests.broker.support.seat import ME, led_by, seated
 
@@ -59,12 +52,9 @@ async def test_a_watermark_that_cannot_move_is_the_one_that_the_leader_knows(
         seat.manager.reconfigure(seat.replica, PartitionAssignment(ASSIGNED), config)
         state = led_by(ME, *in_sync, epoch=EPOCH)
         seat.manager.lead(seat.replica, state, seat.write(state))
-        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
-        ids = ProducerIds(lambda: None, Random(0))
-        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
+        handlers = log_handlers(seat)
         api = FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK)
-        caller = Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL)
-        await api.handle(TINY, Call(RequestHeader(1, 12, 1, "t"), caller), reply)
+        await api.handle(TINY, called(apis.FETCH, 12), reply)
     (found,) = answers[0].topics[0].partitions
     assert (found.error, found.high_watermark, found.last_stable_offset) == (0, watermark, watermark)
 
@@ -77,13 +67,10 @@ async def test_no_fetch_session_is_known(tmp_path: Path) -> None:
         answers.append(answer)
 
     async with seated(tmp_path) as seat:
-        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
-        ids = ProducerIds(lambda: None, Random(0))
-        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
+        handlers = log_handlers(seat)
         api = FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK)
-        caller = Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL)
         asked = TINY._replace(session_id=5, session_epoch=1)
-        await api.handle(asked, Call(RequestHeader(1, 12, 1, "t"), caller), reply)
+        await api.handle(asked, called(apis.FETCH, 12), reply)
     assert answers == [FetchAnswer((), int(KafkaCode.FETCH_SESSION_ID_NOT_FOUND))]
 
 
@@ -100,15 +87,12 @@ async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_
         write(seat.replica, 4, "a" * BATCH_BYTES)
         seat.lead(EPOCH)
         seat.commit(1)
-        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
-        ids = ProducerIds(lambda: None, Random(0))
-        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
+        handlers = log_handlers(seat)
         api = FetchApi(handlers.reads, NO_HINTS, settings(**BOUNDS), CLOCK)
         async with asyncio.TaskGroup() as tasks:
             waiting = []
             for number in range(6):
-                caller = Caller(f"kafka:192.0.2.{number}:1", f"192.0.2.{number}", Listener.INTERNAL)
-                call = Call(RequestHeader(1, 12, number, "t"), caller)
+                call = called(apis.FETCH, 12, host=f"192.0.2.{number}")
                 waiting.append(tasks.create_task(api.handle(TINY, call, unread)))
                 await turns()
             for task in waiting:

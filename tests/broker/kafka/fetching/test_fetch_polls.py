@@ -7,20 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.fetch import POLLED_MAX, FetchApi
+from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
-from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.topics import OfTopic
-from strandline.broker.log.handlers import Handlers
-from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.ids import BrokerId, LeaderEpoch, Offset
-from strandline.ports import Caller, Listener
 from strandline.security.access import Access
 from strandline.security.acls import (
     AclBinding,
@@ -32,7 +26,7 @@ from strandline.security.acls import (
 )
 from strandline.security.authorizer import Authorizer, Rules
 from strandline.security.decide import Acls
-from tests.broker.kafka.support.hints import NO_HINTS
+from tests.broker.kafka.support.asking import NO_HINTS, called, log_handlers
 from tests.broker.kafka.support.memory_connection import turns
 from tests.broker.support.replicas import CLOCK, NAME, settings, write
 from tests.broker.support.seat import Seat, seated
@@ -41,7 +35,7 @@ from tests.waiting import eventually
 EPOCH = 5
 END = 1
 LONG_MS = 20_000
-CALL = Call(RequestHeader(1, 12, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
+CALL = called(apis.FETCH, 12)
 
 
 def poll(*offsets: int, wait_ms: int = LONG_MS, bytes_min: int = 1, session_id: int = 0) -> FetchRequest:
@@ -84,10 +78,8 @@ async def a_world(tmp_path: Path, rules: Rules | None = None) -> AsyncIterator[W
         write(seat.replica, 4, "a")
         seat.lead(EPOCH)
         seat.commit(END)
-        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
-        ids = ProducerIds(lambda: None, Random(0))
         authorizer = Authorizer(rules)
-        handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, Access(authorizer))
+        handlers = log_handlers(seat, Access(authorizer))
         world = World(seat, FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK), authorizer)
         world.listeners = len(seat.replica._listeners)
         yield world

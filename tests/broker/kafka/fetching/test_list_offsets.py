@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from random import Random
 
-from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.offsets import OffsetsApi
-from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.offsets import (
     EpochEndsRequest,
     ListOffsetsRequest,
@@ -18,13 +16,9 @@ from strandline.broker.kafka.wire.offsets import (
     PartitionTime,
 )
 from strandline.broker.kafka.wire.topics import OfTopic
-from strandline.broker.log.handlers import Handlers
-from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.errors import ErrorCode
-from strandline.ports import Caller, Listener
-from tests.broker.support.access import OPEN
-from tests.broker.support.replicas import CLOCK, NAME, settings, write
+from tests.broker.kafka.support.asking import called, log_handlers
+from tests.broker.support.replicas import NAME, write
 from tests.broker.support.seat import Seat, seated
 
 EPOCH, END = 6, 2
@@ -36,14 +30,7 @@ def api_of(seat: Seat) -> OffsetsApi:
     write(seat.replica, 4, "a", "b")
     seat.lead(EPOCH)
     seat.commit(END)
-    ids = ProducerIds(lambda: None, Random(0))
-    view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
-    return OffsetsApi(Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN))
-
-
-def called(api: int, version: int) -> Call:
-    caller = Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL)
-    return Call(RequestHeader(api, version, 1, "t"), caller)
+    return OffsetsApi(log_handlers(seat))
 
 
 async def test_times_that_are_not_served_are_refused_alone(tmp_path: Path) -> None:
@@ -62,7 +49,7 @@ async def test_times_that_are_not_served_are_refused_alone(tmp_path: Path) -> No
 
 async def listed(api: OffsetsApi, *wanted: PartitionTime) -> OfTopic[OffsetAtTime]:
     asked = ListOffsetsRequest((OfTopic(NAME.topic, wanted),))
-    (topic,) = (await api.list_offsets(asked, called(2, 8))).topics
+    (topic,) = (await api.list_offsets(asked, called(apis.LIST_OFFSETS, 8))).topics
     return topic
 
 
@@ -71,6 +58,6 @@ async def test_epochs_end_and_start_where_the_leader_says(tmp_path: Path) -> Non
     epochs = [PartitionEpoch(NAME.partition, *each) for each in ((EPOCH, EPOCH), (-1, 4), (EPOCH + 1, 4))]
     async with seated(tmp_path) as seat:
         asked = EpochEndsRequest((OfTopic(NAME.topic, tuple(epochs)),))
-        (topic,) = (await api_of(seat).epoch_ends(asked, called(23, 4))).topics
+        (topic,) = (await api_of(seat).epoch_ends(asked, called(apis.OFFSET_FOR_LEADER_EPOCH, 4))).topics
     led, earlier = PartitionEpochEnd(0, 0, EPOCH, END), PartitionEpochEnd(0, 0, 4, END)
     assert topic.partitions == (led, earlier, PartitionEpochEnd(0, UNKNOWN_EPOCH))

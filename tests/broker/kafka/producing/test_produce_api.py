@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.producing.produce import ProduceApi
-from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.produce import PartitionRecords, ProduceAnswer, ProduceRequest
 from strandline.broker.kafka.wire.topics import OfTopic
-from strandline.broker.log.handlers import Handlers
-from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.errors import ErrorCode
 from strandline.ids import ACKS_ALL
-from strandline.ports import Caller, Listener
 from strandline.records import encode_batch
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.kafka.support.hints import NO_HINTS
-from tests.broker.support.access import OPEN
-from tests.broker.support.replicas import CLOCK, NAME, batch, settings
+from tests.broker.kafka.support.asking import NO_HINTS, called, log_handlers
+from tests.broker.support.replicas import CLOCK, NAME, batch
 from tests.broker.support.seat import ME, Seat, led_by, seated
 
-CALL = Call(RequestHeader(0, 9, 1, "t"), Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
+CALL = called(apis.PRODUCE, 9)
 
 
 def request(records: bytes, *, acks: int = ACKS_ALL) -> ProduceRequest:
@@ -36,9 +29,7 @@ def request(records: bytes, *, acks: int = ACKS_ALL) -> ProduceRequest:
 
 
 def api_of(seat: Seat) -> ProduceApi:
-    view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
-    ids = ProducerIds(lambda: None, Random(0))
-    handlers = Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, OPEN)
+    handlers = log_handlers(seat)
     return ProduceApi(handlers, NO_HINTS, CLOCK)
 
 

@@ -22,7 +22,6 @@ from strandline.broker.kafka.wire.apis import (
 from strandline.broker.kafka.wire.fields import MalformedRequest
 from strandline.broker.kafka.wire.groups.membership import LeaveGroupAnswer, MemberThatLeft
 from strandline.broker.kafka.wire.header import RequestHeader
-from strandline.records import BatchHeader
 from strandline_lab.simulation.kafka.messages import answer_in, frame
 from tests.broker.kafka.support.codec import (
     API_VERSIONS,
@@ -33,8 +32,6 @@ from tests.broker.kafka.support.codec import (
 )
 from tests.broker.kafka.support.mapped import WIRES, fixed, value_of
 from tests.broker.kafka.support.recorded import RECORDED, Recorded
-from tests.broker.kafka.support.recorded_admin import RECORDED_ADMIN
-from tests.broker.kafka.support.recorded_groups import RECORDED_GROUPS
 
 
 async def unanswered(*_: object) -> None:
@@ -188,7 +185,7 @@ def test_an_introduction_that_is_malformed_is_answered_in_version_0() -> None:
 
 @pytest.mark.parametrize(
     "recorded",
-    (*RECORDED, *RECORDED_ADMIN, *RECORDED_GROUPS),
+    RECORDED,
     ids=lambda each: f"{each.client}-{each.api}-{each.version}".replace(" ", "-"),
 )
 def test_a_request_of_a_client_is_read_whole_and_no_part_of_it(recorded: Recorded) -> None:
@@ -201,40 +198,6 @@ def test_a_request_of_a_client_is_read_whole_and_no_part_of_it(recorded: Recorde
     for length in range(len(recorded.request)):
         with pytest.raises(MalformedRequest):
             read(recorded.request[:length])
-
-
-def test_what_clients_asked_for_is_read() -> None:
-    def the(client: str, api: int) -> Any:
-        every = (*RECORDED, *RECORDED_ADMIN, *RECORDED_GROUPS)
-        (found,) = [each for each in every if each.client.startswith(client) and each.api == api]
-        return read(found.request)
-
-    produced = the("librdkafka", 0)
-    assert (produced.acks, produced.transactional_id, produced.topics[0].name) == (-1, None, "tides")
-    assert BatchHeader.parse(produced.topics[0].partitions[0].records).record_count == 1
-    assert the("kafka-python", 1).topics[0].name == "tides"
-    assert the("aiokafka", 2).topics[0].partitions[0].partition == 0
-    assert [each.name for each in the("kcat", 3).topics] == ["tides"]
-    assert the("librdkafka", 10).keys == ("g",)
-    assert the("kcat", 22).transactional_id is None
-    (created,) = the("librdkafka", 19).topics
-    assert (created.name, created.partitions, created.replication_factor) == ("gulls", 1, 1)
-    assert created.configs == (("retention.ms", "5"),)
-    assert [each.name for each in the("kafka-python", 20).topics] == ["gulls"]
-    assert [(each.name, each.total) for each in the("aiokafka", 37).topics] == [("gulls", 2)]
-    assert [each.resource for each in the("kafka-python", 32).resources] == [(2, "gulls")]
-    assert the("librdkafka", 33).resources[0].configs == (("retention.ms", "7"),)
-    assert the("librdkafka", 44).resources[0].changes == (("retention.ms", 0, "6"),)
-    joining = the("librdkafka", 11)
-    assert (joining.group, joining.member, joining.protocol_type) == ("g-l", "", "consumer")
-    assert [each.name for each in joining.protocols] == ["cooperative-sticky"]
-    assert [each.name for each in the("kafka-python", 11).protocols] == ["range", "roundrobin"]
-    assert [each.member for each in the("kcat", 14).assignments] == [the("kcat", 14).member]
-    assert [each.member for each in the("aiokafka", 13).members] == [the("aiokafka", 12).member]
-    assert {each.offset for each in the("aiokafka", 8).topics[0].partitions} <= {0, 1}
-    assert the("kafka-python", 9).groups[0].group == "g-p"
-    assert the("kafka-python", 47).topics == (("tides", (0,)),)
-    assert the("librdkafka", 42).groups == ("g-l",)
 
 
 def test_an_empty_list_of_topics_means_all_of_them_in_version_0_alone() -> None:

@@ -9,8 +9,6 @@ from random import Random
 from typing import Final
 
 from tests.broker.kafka.support.recorded import RECORDED
-from tests.broker.kafka.support.recorded_admin import RECORDED_ADMIN
-from tests.broker.kafka.support.recorded_groups import RECORDED_GROUPS
 from tests.integration.hostile.support.attack import Attack, rearranged, spoiled
 from tests.integration.hostile.support.byte_attack import Conversation, connect
 
@@ -39,8 +37,7 @@ class KafkaAttack(Attack):
         self._context = context
         self._log_in = log_in
         self._spared = spared
-        recorded = (*RECORDED, *RECORDED_ADMIN, *RECORDED_GROUPS)
-        self.samples = [each.request for each in recorded if each.api not in spared]
+        self.samples = [each.request for each in RECORDED if each.api not in spared]
 
     async def turn(self, random: Random) -> int:
         conversation = await connect(random, self._port, self._context)

@@ -1,0 +1,35 @@
+"""Requests at the handlers of a broker with one replica (`tests.broker.support.seat`)."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.handlers.leader_hints import LeaderHints
+from strandline.broker.kafka.wire.apis import ApiWire
+from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.ports import Caller, Listener
+from strandline.security.access import Access
+from tests.broker.support.access import OPEN
+from tests.broker.support.replicas import CLOCK, settings
+from tests.broker.support.seat import Seat
+
+NO_HINTS: Final = LeaderHints(lambda name: None, dict, tuple)
+"""Names no leaders."""
+
+
+def called(
+    wire: ApiWire[Any, Any], version: int, listener: Listener = Listener.INTERNAL, host: str = "192.0.2.1"
+) -> Call:
+    caller = Caller(f"kafka:{host}:1", host, listener)
+    return Call(RequestHeader(wire.key, version, 1, "t"), caller)
+
+
+def log_handlers(seat: Seat, access: Access = OPEN) -> Handlers:
+    view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+    ids = ProducerIds(lambda: None, Random(0))
+    return Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, access)
