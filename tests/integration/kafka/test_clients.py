@@ -95,25 +95,6 @@ async def test_acknowledgements_of_each_kind(cluster: LocalCluster, acks: int | 
     assert values == [*(str(number).encode() for number in range(20)), b"last"]
 
 
-async def test_offsets_are_found_by_time(cluster: LocalCluster) -> None:
-    await create(cluster, "times", 1)
-    async with AIOKafkaProducer(bootstrap_servers=cluster.kafka_bootstrap) as producer:
-        for time_ms in (1_000, 2_000, 3_000):
-            await producer.send_and_wait("times", b"", timestamp_ms=time_ms)
-    consumer = AIOKafkaConsumer(bootstrap_servers=cluster.kafka_bootstrap)
-    await consumer.start()
-    try:
-        (name,) = [KafkaPartition("times", 0)]
-        for asked_ms, offset in ((0, 0), (1_500, 1), (3_000, 2)):
-            found = await consumer.offsets_for_times({name: asked_ms})
-            assert found[name].offset == offset
-        assert (await consumer.offsets_for_times({name: 3_001}))[name] is None
-        assert await consumer.beginning_offsets([name]) == {name: 0}
-        assert await consumer.end_offsets([name]) == {name: 3}
-    finally:
-        await consumer.stop()
-
-
 @pytest.mark.timeout(120)
 async def test_a_killed_leader_costs_an_idempotent_producer_nothing(cluster: LocalCluster) -> None:
     """CORRECTNESS H6, T12: under acks=all no acknowledged record is lost and none is there twice, over the

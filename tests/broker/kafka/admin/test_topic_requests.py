@@ -69,7 +69,10 @@ class Client(KafkaHandlers):
 
     async def grow(self, *topics: TopicGrowth, validate_only: bool = False) -> Mapping[str, int]:
         asked = CreatePartitionsRequest(topics, TIMEOUT_MS, validate_only)
-        return {each.name: each.error for each in (await self.ask(apis.CREATE_PARTITIONS, asked)).topics}
+        answered = (await self.ask(apis.CREATE_PARTITIONS, asked)).topics
+        found = {each.name: each.error for each in answered}
+        assert len(found) == len(answered), "each name is answered once"
+        return found
 
     async def topic(self, name: str) -> TopicDescription:
         async with self.cluster.admin() as admin:
@@ -205,6 +208,28 @@ async def test_topics_grow_or_have_their_error(cluster: SimulatedCluster) -> Non
     await client.until(grown, "the topics have grown")
     for total in (5, 4, 0):
         assert await client.grow(TopicGrowth("growing", total)) == {"growing": ErrorCode.INVALID_PARTITIONS}
+
+
+@on_virtual_time
+async def test_a_topic_that_a_request_names_twice_is_refused_and_answered_once(
+    cluster: SimulatedCluster,
+) -> None:
+    """As by Kafka. The other topics of a request have their outcomes."""
+    client = Client(cluster)
+    a, b = WantedTopic("a", 1, 1), WantedTopic("b", 1, 1)
+    created = await client.create(a, b, a._replace(partitions=2))
+    assert [(each.name, each.error) for each in created] == [("a", INVALID_REQUEST), ("b", 0)]
+    await cluster.create_topic("a")
+    grown = await client.grow(TopicGrowth("a", 3), TopicGrowth("a", 5), TopicGrowth("b", 2))
+    assert grown == {"a": INVALID_REQUEST, "b": 0}
+    by_name, by_id = UnwantedTopic("a"), UnwantedTopic(None, (await client.topic("a")).topic_id)
+    for twice in ((by_name, by_name), (by_id, by_id), (by_name, by_id)):
+        deleted = await client.delete(*twice, UnwantedTopic("c"))
+        assert [(each.name, each.error) for each in deleted if each.name != "c"] == [
+            (each.name, INVALID_REQUEST) for each in dict.fromkeys(twice)
+        ]
+    assert {"a", "b"} <= await client.topics()
+    assert [each.error for each in await client.delete(by_name, UnwantedTopic("b"))] == [0, 0]
 
 
 # --- configs ----------------------------------------------------------------------------------

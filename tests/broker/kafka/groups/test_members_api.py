@@ -53,12 +53,6 @@ def cluster() -> Iterator[SimulatedCluster]:
         yield cluster
 
 
-async def prepared(cluster: SimulatedCluster) -> GroupClient:
-    client = GroupClient(cluster)
-    await client.prepare()
-    return client
-
-
 @on_virtual_time
 async def test_a_broker_that_does_not_coordinate_a_group_says_so(cluster: SimulatedCluster) -> None:
     """An error of the whole request is each partition's in answers that have no other place for it."""
@@ -85,7 +79,7 @@ async def test_a_broker_that_does_not_coordinate_a_group_says_so(cluster: Simula
 @on_virtual_time
 async def test_clients_join_with_an_id_from_version_4_on(cluster: SimulatedCluster) -> None:
     """Earlier ones join once, and do not know that a member needs its id first (KIP-394)."""
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     joins = [await client.join("old", version=3, rebalance_timeout_ms=None)]
     given = await client.join("new", version=4)
     assert (given.error, given.members, given.member != "") == (ErrorCode.MEMBER_ID_REQUIRED, (), True)
@@ -96,36 +90,30 @@ async def test_clients_join_with_an_id_from_version_4_on(cluster: SimulatedClust
         assert joined == JoinGroupAnswer(0, 1, "consumer", "range", joined.member, joined.member, alone)
 
 
-@pytest.mark.parametrize(
-    ("changed", "error"),
-    [
+@on_virtual_time
+async def test_a_join_that_is_refused_says_why(cluster: SimulatedCluster) -> None:
+    """Not for its rebalance timeout: clients ask for the longest that there is, and the broker's bound
+    holds."""
+    client = await GroupClient.prepared(cluster)
+    large = (OfferedProtocol("range", bytes(2 * MIB)),)
+    refusals: tuple[tuple[dict[str, Any], int], ...] = (
         ({"group": ""}, ErrorCode.INVALID_GROUP_ID),
         ({"session_timeout_ms": 1}, ErrorCode.INVALID_SESSION_TIMEOUT),
         ({"protocols": ()}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"member": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"protocols": (OfferedProtocol("range", bytes(2 * MIB)),)}, ErrorCode.INVALID_REQUEST),
+        ({"protocols": large}, ErrorCode.INVALID_REQUEST),
         ({"rebalance_timeout_ms": FOREVER_MS}, ErrorCode.MEMBER_ID_REQUIRED),
-    ],
-)
-def test_a_join_that_is_refused_says_why(
-    cluster: SimulatedCluster, changed: dict[str, Any], error: int
-) -> None:
-    """Not for its rebalance timeout: clients ask for the longest that there is, and the broker's bound
-    holds."""
-
-    async def play() -> None:
-        client = await prepared(cluster)
+    )
+    for changed, error in refusals:
         found = await client.join(**{"group": "g", **changed})
-        assert (found.error, found.generation, found.members) == (error, -1, ())
-
-    cluster.run(play())
+        assert (found.error, found.generation, found.members) == (error, -1, ()), changed
 
 
 @on_virtual_time
 async def test_a_join_waits_for_the_others_and_only_the_leader_learns_who_they_are(
     cluster: SimulatedCluster,
 ) -> None:
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     leader = await client.stable("g")
 
     async def rebalances() -> bool:
@@ -146,7 +134,7 @@ async def test_a_member_that_believes_in_another_protocol_gets_no_assignment(
     cluster: SimulatedCluster,
 ) -> None:
     """KIP-559: from version 5 on it says which."""
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     joined = await client.enter("g")
     for named in ((None, None), ("consumer", ""), ("consumer", "sticky")):
         refused = await client.sync("g", joined, named=named, all=b"all")
@@ -160,7 +148,7 @@ async def test_a_member_that_believes_in_another_protocol_gets_no_assignment(
 @on_virtual_time
 async def test_a_static_leader_that_returns_is_not_to_assign_again(cluster: SimulatedCluster) -> None:
     """CORRECTNESS G13: it learns it (KIP-814), and its former process is fenced (KIP-345)."""
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     before = await client.stable("g", instance="i")
     again = await client.enter("g", instance="i")
     assert again.generation == before.generation and again.member != before.member
@@ -174,7 +162,7 @@ async def test_a_static_leader_that_returns_is_not_to_assign_again(cluster: Simu
 
 @on_virtual_time
 async def test_a_heartbeat_has_the_error_of_its_member(cluster: SimulatedCluster) -> None:
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     joined = await client.stable("g")
     assert await client.beat("g", joined) == 0
     assert await client.beat("g", joined._replace(generation=7)) == ErrorCode.ILLEGAL_GENERATION
@@ -184,7 +172,7 @@ async def test_a_heartbeat_has_the_error_of_its_member(cluster: SimulatedCluster
 @on_virtual_time
 async def test_each_member_of_a_request_leaves_or_has_its_error(cluster: SimulatedCluster) -> None:
     """An operator names a static member by its instance (KIP-345). Reasons are kept (KIP-800)."""
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     joined = await client.stable("g", reason="a new day")
     async with cluster.admin() as admin:
         assert "a new day" in (await admin.describe_group("g")).group.reason

@@ -48,17 +48,11 @@ def cluster() -> Iterator[SimulatedCluster]:
         yield cluster
 
 
-async def prepared(cluster: SimulatedCluster) -> GroupClient:
-    client = GroupClient(cluster)
-    await client.prepare()
-    return client
-
-
 @on_virtual_time
 async def test_offsets_are_committed_and_fetched(cluster: SimulatedCluster) -> None:
     """By a client outside the group. No metadata is empty metadata; a partition without an offset, and a
     group that is not known, have offset -1 and no error."""
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     assert await client.commit("g", offsets((0, 5)), OfTopic(TOPIC, (OffsetToCommit(1, 9, 3, "here"),))) == [
         0, 0,
     ]  # fmt: skip
@@ -79,7 +73,7 @@ async def test_offsets_are_committed_and_fetched(cluster: SimulatedCluster) -> N
 @on_virtual_time
 async def test_only_members_commit_while_there_are_any(cluster: SimulatedCluster) -> None:
     """CORRECTNESS G1. An error of the whole request is each partition's."""
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     member = (await client.stable("g")).member
     topics = offsets((0, 1), (1, 2))
     assert await client.commit("g", topics, member=member, generation=1) == [0, 0]
@@ -95,7 +89,7 @@ async def test_only_members_commit_while_there_are_any(cluster: SimulatedCluster
 
 @on_virtual_time
 async def test_single_offsets_of_a_group_without_members_are_deleted(cluster: SimulatedCluster) -> None:
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     member = (await client.stable("g")).member
     await client.commit("g", offsets((0, 5), (1, 6), (2, 7)), member=member, generation=1)
 
@@ -118,7 +112,7 @@ async def test_single_offsets_of_a_group_without_members_are_deleted(cluster: Si
 @on_virtual_time
 async def test_groups_are_described_and_one_that_is_not_known_is_dead(cluster: SimulatedCluster) -> None:
     """Which is no error in these versions. A group that is named twice has one answer."""
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     joined = await client.stable("g")
     asked = DescribeGroupsRequest(("g", "nowhere", "", "g"))
     known, unknown, nameless = (await client.ask(apis.DESCRIBE_GROUPS, asked)).groups
@@ -134,7 +128,7 @@ async def test_groups_are_described_and_one_that_is_not_known_is_dead(cluster: S
 @on_virtual_time
 async def test_groups_are_listed_by_state_and_type(cluster: SimulatedCluster) -> None:
     """KIP-518; KIP-848: each is of the classic type, in any spelling."""
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     await client.stable("busy")
     await client.commit("idle", offsets((0, 5)))
     busy, idle = GroupInList("busy", "consumer", "Stable"), GroupInList("idle", "", "Empty")
@@ -152,7 +146,7 @@ async def test_groups_are_listed_by_state_and_type(cluster: SimulatedCluster) ->
 
 @on_virtual_time
 async def test_each_group_of_a_request_is_deleted_or_has_its_error(cluster: SimulatedCluster) -> None:
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     await client.stable("busy")
     await client.commit("idle", offsets((0, 5)))
     answer = await client.ask(apis.DELETE_GROUPS, DeleteGroupsRequest(("busy", "idle", "nowhere", "idle")))
@@ -169,7 +163,7 @@ async def test_each_group_of_a_request_is_deleted_or_has_its_error(cluster: Simu
 async def test_large_groups_are_described_some_at_a_time(cluster: SimulatedCluster) -> None:
     """CORRECTNESS X6: an answer has a bound of bytes. Clients ask again for a group of a coordinator that
     loads."""
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     names = [f"g-{number}" for number in range(8)]
     for name in names:
         joined = await client.enter(name, protocols=(OfferedProtocol("range", bytes(500 * KIB)),))
@@ -191,7 +185,7 @@ async def test_a_group_that_is_named_again_and_again_is_not_fetched_without_end(
     cluster: SimulatedCluster,
 ) -> None:
     """CORRECTNESS X6."""
-    client = await prepared(cluster)
+    client = await GroupClient.prepared(cluster)
     assert await client.commit("g", offsets((0, 1), (1, 2), (2, 3), metadata="x" * 4_000)) == [0] * 3
     asked = OffsetFetchRequest((GroupWanted("g", None),) * 2_000)
     codes = [each.error for each in (await client.ask(apis.OFFSET_FETCH, asked)).groups]

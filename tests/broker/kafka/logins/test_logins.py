@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from itertools import count, repeat
 from typing import Any
 
-import pytest
 from structlog.testing import capture_logs
 
 from strandline.adapters.logins import Logins
@@ -320,20 +319,6 @@ async def test_an_address_that_guesses_waits() -> None:
         clock.advance(DELAY_S)
         await turns(20)
         assert decode_answer(SASL_AUTHENTICATE.key, 2, client.transport.frames()[-1])[1]["error_code"] == 0
-
-
-@pytest.mark.parametrize("version", [0, 1, 2])
-async def test_each_version_logs_in(version: int) -> None:
-    """A11"""
-    async with port(VirtualClock()) as connect:
-        client = connect()
-        await client.begin(PLAIN)
-        found = await client.ask(
-            SASL_AUTHENTICATE.key, version, {"auth_bytes": plain_message("bob", "wonderland")}
-        )
-        assert found["error_code"] == 0
-        assert await client.works()
-        assert client.callers[-1].principal == Principal("bob")
 
 
 async def test_old_clients_send_their_messages_bare() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.coordinator import GROUP, FindCoordinatorRequest
@@ -45,15 +45,18 @@ def lone_broker() -> Iterator[SimulatedCluster]:
 class GroupClient(KafkaHandlers):
     """Use it within `cluster.run`."""
 
-    async def prepare(self) -> None:
+    @classmethod
+    async def prepared(cls, cluster: SimulatedCluster) -> Self:
         """The topic is there, and the broker coordinates the groups."""
-        await self.cluster.create_topic(TOPIC, partitions=3)
+        await cluster.create_topic(TOPIC, partitions=3)
+        client = cls(cluster)
 
         async def coordinated() -> bool:
-            (found,) = (await self.ask(apis.FIND_COORDINATOR, FindCoordinatorRequest(("g",), GROUP))).found
-            return not found.error and not (await self.described("g")).error
+            (found,) = (await client.ask(apis.FIND_COORDINATOR, FindCoordinatorRequest(("g",), GROUP))).found
+            return not found.error and not (await client.described("g")).error
 
-        await self.until(coordinated, "the broker coordinates")
+        await client.until(coordinated, "the broker coordinates")
+        return client
 
     # --- members -----------------------------------------------------------------------------
 
