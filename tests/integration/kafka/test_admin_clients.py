@@ -142,21 +142,29 @@ async def test_librdkafka_creates_grows_and_deletes_topics(admin: Admin, librdka
     assert deleted == {"sized": 0, "placed": 0, "never": KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 
-async def test_kafka_python_creates_grows_and_deletes_topics(admin: Admin, python: KafkaAdminClient) -> None:
+async def test_kafka_python_administers_topics(admin: Admin, python: KafkaAdminClient) -> None:
     await call(python.create_topics, [kafka.admin.NewTopic("python", 2, 3)])
     assert len((await described(admin, "python")).partitions) == 2
     await call(python.create_partitions, {"python": kafka.admin.NewPartitions(3)})
     await grew(admin, "python", 3)
+    kind = kafka.admin.ConfigResourceType.TOPIC
+    changed = kafka.admin.ConfigResource(kind, "python", {"retention.ms": "80000"})
+    await call(python.alter_configs, [changed])
+    asked = kafka.admin.ConfigResource(kind, "python")
+    assert "80000" in str(await call(python.describe_configs, [asked]))
     await call(python.delete_topics, ["python"])
     assert "python" not in await admin.list_topics()
 
 
-async def test_aiokafka_creates_grows_and_deletes_topics(cluster: LocalCluster, admin: Admin) -> None:
+async def test_aiokafka_administers_topics(cluster: LocalCluster, admin: Admin) -> None:
     async with aiokafka(cluster) as client:
         await client.create_topics([AioNewTopic("aio", 2, 3)])
         assert len((await described(admin, "aio")).partitions) == 2
         await client.create_partitions({"aio": AioNewPartitions(3)})
         await grew(admin, "aio", 3)
+        kind = AioConfigResourceType.TOPIC
+        await client.alter_configs([AioConfigResource(kind, "aio", {"retention.ms": "90000"})])
+        assert "90000" in str(await client.describe_configs([AioConfigResource(kind, "aio")]))
         await client.delete_topics(["aio"])
     assert "aio" not in await admin.list_topics()
 
@@ -218,23 +226,6 @@ async def test_librdkafka_reads_and_changes_configs(admin: Admin, librdkafka: Ad
     assert (of_broker["broker.id"].value, of_broker["num.partitions"].value) == ("2", "4")
     refused = await increment(ResourceType.BROKER, "2", "num.partitions", "8")
     assert refused.code() == KafkaError.INVALID_REQUEST and "restart it" in refused.str()
-
-
-async def test_kafka_python_reads_and_changes_configs(admin: Admin, python: KafkaAdminClient) -> None:
-    await admin.create_topic("python-configs", 1, 3)
-    kind = kafka.admin.ConfigResourceType.TOPIC
-    changed = kafka.admin.ConfigResource(kind, "python-configs", {"retention.ms": "80000"})
-    await call(python.alter_configs, [changed])
-    asked = kafka.admin.ConfigResource(kind, "python-configs")
-    assert "80000" in str(await call(python.describe_configs, [asked]))
-
-
-async def test_aiokafka_reads_and_changes_configs(cluster: LocalCluster, admin: Admin) -> None:
-    await admin.create_topic("aio-configs", 1, 3)
-    kind = AioConfigResourceType.TOPIC
-    async with aiokafka(cluster) as client:
-        await client.alter_configs([AioConfigResource(kind, "aio-configs", {"retention.ms": "90000"})])
-        assert "90000" in str(await client.describe_configs([AioConfigResource(kind, "aio-configs")]))
 
 
 # --- groups -----------------------------------------------------------------------------------

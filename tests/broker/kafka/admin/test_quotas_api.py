@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -21,10 +20,7 @@ from strandline.broker.kafka.wire.admin.quotas import (
     QuotaValue,
 )
 from strandline.errors import ErrorCode, InvalidRequest
-from strandline.security.access import Access
 from strandline.security.audit.entry import source_of
-from strandline.security.authorizer import Authorizer, Rules
-from strandline.security.decide import Acls
 from strandline.security.quotas.model import (
     ANY,
     DEFAULT,
@@ -45,8 +41,8 @@ ALICE = EntityPart("user", "alice")
 RATE = QuotaOperation("producer_byte_rate", 1000.0, remove=False)
 
 
-def api(controller: MemoryController, access: Access = OPEN) -> QuotasApi:
-    return QuotasApi(partial(ControllerRequests, controller.link), access, CLOCK)
+def api(controller: MemoryController) -> QuotasApi:
+    return QuotasApi(partial(ControllerRequests, controller.link), OPEN, CLOCK)
 
 
 async def test_each_entity_has_its_outcome_and_what_cannot_be_never_reaches_the_controller() -> None:
@@ -113,18 +109,3 @@ async def test_a_filter_that_cannot_be_is_refused(component: Component) -> None:
     asked = DescribeQuotasRequest((component,), strict=False)
     found = await api(controller).describe(asked, CALL)
     assert (found.error, found.entries, controller.asked) == (ErrorCode.INVALID_REQUEST, None, [])
-
-
-async def test_only_who_has_the_right_sets_and_sees_quotas() -> None:
-    def never(request: Any) -> Any:
-        raise AssertionError(request)
-
-    authorizer = Authorizer(Rules())
-    authorizer.take(Acls(1))
-    guarded = api(MemoryController(never), Access(authorizer))
-    altered = await guarded.alter(
-        AlterQuotasRequest((AlteredQuotas((ALICE,), (RATE,)),), validate_only=False), CALL
-    )
-    described = await guarded.describe(DescribeQuotasRequest((), strict=False), CALL)
-    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert [altered.entries[0].error, described.error] == [refused, refused]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.controller import ControllerRequests
@@ -19,10 +18,6 @@ from strandline.broker.kafka.wire.admin.users import (
     Upsertion,
 )
 from strandline.errors import ErrorCode, ResourceNotFound
-from strandline.security.access import Access
-from strandline.security.acls import AclBinding
-from strandline.security.authorizer import Authorizer, Rules
-from strandline.security.decide import Acls
 from strandline.security.login.credentials import UserChange, make_credential, salted_password
 from strandline.security.login.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from strandline.vocabulary.admin import UserDescription, UserResult
@@ -37,8 +32,8 @@ SALTED = salted_password(SCRAM_SHA_256, "wonderland", SALT, 4_096)
 CREDENTIAL = make_credential(SCRAM_SHA_256, "wonderland", SALT, 4_096)
 
 
-def api(controller: MemoryController, access: Access = OPEN) -> UsersApi:
-    return UsersApi(partial(ControllerRequests, controller.link), access, CLOCK)
+def api(controller: MemoryController) -> UsersApi:
+    return UsersApi(partial(ControllerRequests, controller.link), OPEN, CLOCK)
 
 
 def upsertion(user: str, *, mechanism: int = 1, iterations: int = 4_096) -> Upsertion:
@@ -106,19 +101,3 @@ async def test_users_are_described_without_salts_and_keys() -> None:
     assert [each.user for each in answer.users] == ["bob"]
     asked = [names for _, names in controller.asked]
     assert asked == [(), ["alice"], ["alice"]], "no request about nobody, which would be about all"
-
-
-async def test_only_who_may_alter_the_cluster_alters_users() -> None:
-    """A3"""
-
-    def never(request: Any) -> Any:
-        raise AssertionError(request)
-
-    authorizer = Authorizer(Rules(frozenset()))
-    nothing: list[AclBinding] = []
-    authorizer.take(Acls(1, nothing))
-    asked = api(MemoryController(never), Access(authorizer))
-    denied = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    altered = await asked.alter(AlterUsersRequest((Deletion("bob", 2),), (upsertion("alice"),)), CALL)
-    assert [each.error for each in altered.users] == [denied] * 2
-    assert (await asked.describe(DescribeUsersRequest(), CALL)).error == denied

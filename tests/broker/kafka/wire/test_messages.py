@@ -31,7 +31,6 @@ from tests.broker.kafka.support.codec import (
     encode_request,
 )
 from tests.broker.kafka.support.mapped import WIRES, fixed, value_of
-from tests.broker.kafka.support.recorded import RECORDED, Recorded
 
 
 async def unanswered(*_: object) -> None:
@@ -178,26 +177,6 @@ def test_an_introduction_that_is_malformed_is_answered_in_version_0() -> None:
     for length in range(whole.index(b"x") - 1, len(whole)):
         found = introduce(whole[:length], 0)
         assert (found["error_code"], found["api_keys"]) == (35, TABLE)
-
-
-# --- requests of clients ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "recorded",
-    RECORDED,
-    ids=lambda each: f"{each.client}-{each.api}-{each.version}".replace(" ", "-"),
-)
-def test_a_request_of_a_client_is_read_whole_and_no_part_of_it(recorded: Recorded) -> None:
-    arrived = ROUTER.read(recorded.request)
-    if isinstance(arrived, Introduction):
-        assert (arrived.header.api, arrived.header.version) == (recorded.api, recorded.version)
-        return
-    header = arrived.asked.header
-    assert (header.api, header.version) == (recorded.api, recorded.version)
-    for length in range(len(recorded.request)):
-        with pytest.raises(MalformedRequest):
-            read(recorded.request[:length])
 
 
 def test_an_empty_list_of_topics_means_all_of_them_in_version_0_alone() -> None:

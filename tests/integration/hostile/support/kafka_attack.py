@@ -1,4 +1,4 @@
-"""Whole requests at a port for Kafka clients: damaged ones of real clients, and made up ones."""
+"""Whole requests at a port for Kafka clients: damaged good ones, and made up ones."""
 
 from __future__ import annotations
 
@@ -6,17 +6,41 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from random import Random
-from typing import Final
+from typing import Any, Final
 
-from tests.broker.kafka.support.recorded import RECORDED
+from strandline.broker.kafka.wire import apis
+from strandline.broker.kafka.wire.admin.acls import Acl, DescribeAclsRequest, Entry, Pattern
+from strandline.broker.kafka.wire.admin.cluster import DescribeClusterRequest
+from strandline.broker.kafka.wire.apis import ApiWire
+from strandline_lab.simulation.kafka.messages import frame
+from tests.broker.kafka.support.codec import API_VERSIONS, encode_request
 from tests.integration.hostile.support.attack import Attack, rearranged, spoiled
 from tests.integration.hostile.support.byte_attack import Conversation, connect
+from tests.integration.security.support.kafka_cases import KAFKA_CASES
 
 REQUESTS_MAX: Final = 20
 """In one connection, unless it ends before."""
 ANSWER_S_MAX: Final = 0.1
 SPOILED_MAX: Final = 4
 FRAME_BYTES_MAX: Final = 1 << 26
+
+ASKED: Final[list[tuple[ApiWire[Any, Any], Any]]] = [
+    *((case.what, case.request) for case in KAFKA_CASES),
+    (apis.DESCRIBE_ACLS, DescribeAclsRequest(Acl(Pattern(1, None, 1), Entry(None, None, 1, 1)))),
+    (apis.DESCRIBE_CLUSTER, DescribeClusterRequest()),
+]
+SAMPLES: Final = [
+    encode_request(
+        API_VERSIONS, 3, {"client_software_name": "some-client", "client_software_version": "1.0"}
+    ),
+    *(
+        frame(wire, version, request, 1, "some-client")[4:]
+        for wire, request in ASKED
+        for version in sorted({wire.first, wire.last})
+        if wire is not apis.ALTER_CLIENT_QUOTAS  # a quota would hold up the honest client
+    ),
+]
+"""A good request of each API, in its first version and in its last."""
 
 LogIn = Callable[[Conversation], Awaitable[None]]
 
@@ -37,7 +61,7 @@ class KafkaAttack(Attack):
         self._context = context
         self._log_in = log_in
         self._spared = spared
-        self.samples = [each.request for each in RECORDED if each.api not in spared]
+        self.samples = [each for each in SAMPLES if int.from_bytes(each[:2], "big") not in spared]
 
     async def turn(self, random: Random) -> int:
         conversation = await connect(random, self._port, self._context)
