@@ -134,4 +134,4 @@ lock: setup  ## Make the lock files anew; add ARGS=--upgrade to take newer versi
 
 .PHONY: clean
 clean:  ## Remove the environment and the tools' caches.
-	@rm -rf $(VENV) build ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) build lab/build ./*.egg-info lab/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -24,6 +24,7 @@ from strandline.cli.security.user import user
 from strandline.cli.shell.command import Root, start
 
 MOVED = {name: f"strandline-lab {name}" for name in ("chaos", "perf", "simulate")}
+"""The laboratory is a distribution of its own, in the folder `lab` of the repository."""
 
 
 @click.group(name="strandline", cls=Root, moved=MOVED)

@@ -200,4 +200,6 @@ def main(jar: Path) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
+        sys.exit("give the path of the jar of Kafka's clients, and nothing else")
     sys.exit(main(Path(sys.argv[1])))

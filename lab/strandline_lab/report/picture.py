@@ -57,7 +57,7 @@ def draw(facts: Facts, svg: Path, png: Path) -> None:
     try:
         import matplotlib
     except ImportError as error:
-        raise NoMatplotlib(f"pictures need matplotlib: pip install 'strandline[chaos]' ({error})") from None
+        raise NoMatplotlib(f"pictures need matplotlib: pip install matplotlib ({error})") from None
     with matplotlib.rc_context(
         {"svg.hashsalt": "strandline", "font.family": ["DejaVu Sans"], "font.size": 9}
     ):

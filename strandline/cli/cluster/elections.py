@@ -48,7 +48,7 @@ def elect(
     if preferred == unclean:
         raise click.UsageError("give either --preferred or --unclean, which may lose records")
     if everything == bool(names):
-        raise click.UsageError("name topics, internal ones too, or give --all")
+        raise click.UsageError("give either names of topics, internal ones too, or --all")
     if partition is not None and len(names) != 1:
         raise click.UsageError("--partition is of one topic: name it, and no other")
     if preferred:

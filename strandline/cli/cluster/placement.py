@@ -54,10 +54,10 @@ class Asked:
                 "give one of --replicas ID,…, --cancel, --list, and --throttle BYTES alone"
             )
         deadline = self.timeout_s is not None or self.cancel_at_deadline
-        if not self.replicas and (deadline or (self.cancel and self.throttle is not None)):
-            raise click.UsageError(
-                "--throttle, --timeout and --cancel-at-deadline are for a move: leave them out"
-            )
+        if not self.replicas and deadline:
+            raise click.UsageError("--timeout and --cancel-at-deadline are for a move: leave them out")
+        if self.cancel and self.throttle is not None:
+            raise click.UsageError("--throttle is for moves that go on: leave it or --cancel out")
         if self.cancel_at_deadline and self.timeout_s == 0:
             raise click.UsageError("--timeout 0 is no deadline: leave it or --cancel-at-deadline out")
         for name, given, fits in (

@@ -54,8 +54,8 @@ def test_clients_that_start_while_no_broker_runs_work_later(plan: Callable[[], W
                 cluster.start_broker(number)
             await asyncio.sleep(AWAY_S)
             stage.faults_ended.set()
-            await running
             await workload.finish()
+            await running
 
         world.run(main())
         assert world.defects == []
