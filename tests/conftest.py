@@ -22,6 +22,7 @@ import structlog
 
 from strandline.adapters.zookeeper.connect import connect
 from strandline.adapters.zookeeper.session import ZooKeeperSession
+from strandline.client.waits import WAITS_LOGGER
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
@@ -95,8 +96,10 @@ def logging_as_before() -> Iterator[None]:
     root.handlers[:] = handlers
     root.setLevel(level)
     structlog.reset_defaults()
-    for name in ("grpc", "asyncio"):
+    for name in ("grpc", "asyncio", WAITS_LOGGER):
         logging.getLogger(name).setLevel(logging.NOTSET)
+    waits = logging.getLogger(WAITS_LOGGER)
+    waits.handlers[:], waits.propagate = [], True
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,8 @@ def alive() -> Counter[type]:
 
 def test_nothing_of_a_world_stays_once_it_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     """Nor does asyncio complain of tasks that were destroyed, or of exceptions that were never retrieved."""
-    caplog.set_level(logging.CRITICAL + 1, logger="strandline")  # a captured record keeps its traceback
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("strandline")]:
+        caplog.set_level(logging.CRITICAL + 1, logger=name)  # a captured record keeps its traceback
     with caplog.at_level(logging.WARNING, logger="asyncio"):
         for seed in SEEDS:
             run(Plan.drawn(seed, SECONDS))
