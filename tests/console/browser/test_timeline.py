@@ -345,3 +345,4 @@ async def test_it_says_what_is_not_known_of_the_present(open_page: OpenPage, sit
         .filter(has_text="not known: no broker answers; last known")
     )
     await expect(last).to_have_count(1)
+    await page.unroute_all(behavior="ignoreErrors")
