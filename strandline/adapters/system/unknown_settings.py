@@ -79,18 +79,25 @@ def unknown_names(environment: Mapping[str, str]) -> list[UnknownName]:
     variables = _variables(environment)
     in_file = list(read_file(environment))
     of_services = _names(BrokerSettings, ControllerSettings)
-    others = OTHER_VARIABLES | {TEST_PREFIX + name for name in _constants()}
+    constants = set(_constants())
+    others = OTHER_VARIABLES | {TEST_PREFIX + name for name in constants}
     if of_services.issuperset(in_file) and (of_services | others).issuperset(variables.values()):
         return []
     known = of_services | _names_of_clients()
     as_variables = known | others
     return [
         *(
-            UnknownName(name, _nearest(setting, as_variables, lambda like: f"{PREFIX}{like.upper()}"))
+            UnknownName(
+                name, _nearest(setting, as_variables - constants, lambda like: f"{PREFIX}{like.upper()}")
+            )
             for name, setting in variables.items()
             if setting not in as_variables
         ),
-        *(UnknownName(name, _nearest(name.lower(), known)) for name in in_file if name not in known),
+        *(
+            UnknownName(name, _nearest(name.lower(), known - constants))
+            for name in in_file
+            if name not in known
+        ),
     ]
 
 

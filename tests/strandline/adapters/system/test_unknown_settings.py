@@ -42,6 +42,12 @@ def test_a_misspelt_name_is_found_with_the_one_that_was_meant(tmp_path: Path) ->
     ]
 
 
+def test_no_constant_is_offered_for_a_misspelt_name(tmp_path: Path) -> None:
+    file = with_file(tmp_path, "push_windo = 1")
+    offered = [each.nearest for each in unknown_names({**file, "STRANDLINE_MULTI_BYTES_MAXX": "1"})]
+    assert not {"push_window", "STRANDLINE_MULTI_BYTES_MAX"}.intersection(offered)
+
+
 def test_a_name_of_another_program_is_known(tmp_path: Path) -> None:
     file = with_file(tmp_path, "controller_id = 1\nbroker_id = 2\nlinger_ms = 5\nstate_dir = 's'")
     variables = {f"{PREFIX}{name.upper()}": "" for name in ("sasl_password", "rack", *OTHER_VARIABLES)}
