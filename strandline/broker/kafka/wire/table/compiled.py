@@ -7,6 +7,7 @@ literals of the declaration. Nothing of a message gets into it.
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -49,7 +50,7 @@ def writing(kind: Kind, version: int, flexible: bool) -> Callable[[Writer, Any],
     return made
 
 
-class _Code:
+class _Code(ABC):
     """The source of one function."""
 
     def __init__(self, version: int, flexible: bool) -> None:
@@ -70,9 +71,9 @@ class _Code:
         self.flush()
         self._depth -= 1
 
+    @abstractmethod
     def flush(self) -> None:
         """Ends a row of numbers."""
-        raise NotImplementedError
 
     def fresh(self) -> str:
         """A new name."""
