@@ -9,7 +9,7 @@ from typing import Final
 
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.turn import Turn
-from strandline.broker.core.groups.stored import StoredRecord
+from strandline.broker.core.groups.stored import Encoded, StoredRecord
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
@@ -39,10 +39,16 @@ class BatchedWrite:
     errors: list[StrandlineError] = field(default_factory=list)
 
     def append(self, turn: Turn, group: Group, records: Records) -> None:
-        batches = list(_split(records))
+        encoded = {name: record.encoded() for name, record in records.items()}
+        batches = list(_split(encoded))
         self.left = len(batches)
         for names in batches:
-            turn.append(group, tuple(records[name] for name in names), partial(self._settled, names))
+            turn.append(
+                group,
+                tuple(records[name] for name in names),
+                partial(self._settled, names),
+                [encoded[name] for name in names],
+            )
 
     def _settled(self, names: list[TopicPartition], write_id: int, error: StrandlineError | None) -> None:
         self.left -= 1
@@ -55,11 +61,10 @@ class BatchedWrite:
             self.done(self.errors, self.written > 0)
 
 
-def _split(records: Records) -> Iterator[list[TopicPartition]]:
+def _split(encoded: Mapping[TopicPartition, Encoded]) -> Iterator[list[TopicPartition]]:
     names: list[TopicPartition] = []
     total = 0
-    for name, record in records.items():
-        key, value, _ = record.encoded()
+    for name, (key, value, _) in encoded.items():
         size = len(key) + len(value or b"") + RECORD_BYTES
         if names and total + size > BATCH_BYTES_MAX:
             yield names

@@ -185,7 +185,7 @@ def _replace(
 
     If the group is stable and would choose the same protocol again, its generation and assignment stand,
     and the other members do not notice. The new process's metadata may still differ, and always does
-    if the old process owned something. The new process checks by itself whether the assignment fits, and
+    if the old process owned something. The new process checks whether the assignment fits, and
     joins again if not. A leader that returns must not assign again (KIP-814, G13).
     """
     leads = group.leader == old.member

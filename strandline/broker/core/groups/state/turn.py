@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.replay import replay
 from strandline.broker.core.groups.state_bytes import StateBytes
-from strandline.broker.core.groups.stored import StoredRecord
+from strandline.broker.core.groups.stored import Encoded, StoredRecord
 from strandline.broker.core.groups.timers import Timer, Timers
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, NotLeaderOrFollower, StrandlineError
 from strandline.ids import TopicPartition
@@ -99,12 +99,14 @@ class Turn:
         group: Group,
         records: tuple[StoredRecord, ...],
         then: OnResult,
+        encoded: Sequence[Encoded] = (),
     ) -> int:
         """Have records of a group written. Once they are in the log they are replayed; then, or after a
-        failure, `then` is called with the result. Returns the write's id."""
+        failure, `then` is called with the result. `encoded`: the records, from a caller that has encoded them
+        already. Returns the write's id."""
         self._writes_count += 1
         self._writes[self._writes_count] = _Write(group, records, then)
-        encoded = [record.encoded() for record in records]
+        encoded = encoded or [record.encoded() for record in records]
         headers = tuple(each for _, _, each in encoded)
         self._effects.append(
             Append(
