@@ -5,17 +5,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Mapping
-from typing import IO, Final
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from typing import IO, Any, Final, ParamSpec, TypeVar
 
 from strandline_lab.chaos.world import WorldFailed
 
 TIMEOUT_S: Final = 300.0
 SAID_CHARACTERS_MAX: Final = 2_000
+TRIES_MAX: Final = 3
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class CommandFailed(WorldFailed):
     """A program ended with a status other than 0; the message quotes the end of its output."""
+
+
+class CommandKilled(CommandFailed):
+    """A signal ended the program, so what it was asked for may be done or not."""
+
+
+def again_if_killed(action: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Repeats an action whose program a signal ended, `TRIES_MAX` times in all.
+
+    Only for actions that may be done twice. Docker's client was seen to crash (SIGSEGV) as it asked an
+    engine that was well.
+    """
+
+    @wraps(action)
+    async def repeated(*arguments: P.args, **named: P.kwargs) -> T:
+        for _ in range(TRIES_MAX - 1):
+            with contextlib.suppress(CommandKilled):
+                return await action(*arguments, **named)
+        return await action(*arguments, **named)
+
+    return repeated
 
 
 async def run(
@@ -50,11 +76,11 @@ async def run(
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-    if process.returncode != 0:
+    status = process.returncode or 0
+    if status != 0:
         reason = complained.decode(errors="replace").strip() or (said or b"").decode(errors="replace")
-        raise CommandFailed(
-            f"{_shown(command)}: exit status {process.returncode}: {reason[-SAID_CHARACTERS_MAX:]}"
-        )
+        failed = CommandKilled if status < 0 else CommandFailed
+        raise failed(f"{_shown(command)}: exit status {status}: {reason[-SAID_CHARACTERS_MAX:]}")
     return (said or b"").decode(errors="replace")
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from strandline import Admin
 from strandline.adapters.system.clock import SystemClock
 from strandline.errors import StrandlineError
-from strandline_lab.chaos.containers.commands import CommandFailed, run
+from strandline_lab.chaos.containers.commands import CommandFailed, again_if_killed, run
 from strandline_lab.chaos.containers.compose import ADDRESSES, BROKERS, CONTROLLERS, DISKS, NETWORK, Compose
 from strandline_lab.chaos.containers.engine import Engine, engine
 from strandline_lab.chaos.core.faults import Cut, FaultKind, Member, Role
@@ -81,35 +81,43 @@ class ContainerWorld:
 
     # --- processes -----------------------------------------------------------------------------
 
+    @again_if_killed
     async def alive(self, member: Member) -> bool:
         return await self._state(member) in ("running", "paused")
 
+    @again_if_killed
     async def kill(self, member: Member) -> None:
         if await self.alive(member):
             await self._docker("kill", self._container(member))
             await self._docker("wait", self._container(member))
 
+    @again_if_killed
     async def terminate(self, member: Member) -> None:
         await self.resume(member)  # a paused process does not handle the signal
         await self._docker("stop", "--time", str(STOP_S), self._container(member))
 
+    @again_if_killed
     async def start(self, member: Member) -> None:
         await self._docker("start", self._container(member))
 
+    @again_if_killed
     async def pause(self, member: Member) -> None:
         if await self._state(member) != "paused":
             await self._docker("pause", self._container(member))
 
+    @again_if_killed
     async def resume(self, member: Member) -> None:
         if await self._state(member) == "paused":
             await self._docker("unpause", self._container(member))
 
     # --- the network ---------------------------------------------------------------------------
 
+    @again_if_killed
     async def disconnect(self, member: Member) -> None:
         if await self._connected(member):
             await self._docker("network", "disconnect", NETWORK, self._container(member))
 
+    @again_if_killed
     async def connect(self, member: Member) -> None:
         if not await self._connected(member):
             service = _service(member)
