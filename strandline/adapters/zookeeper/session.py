@@ -1,4 +1,4 @@
-"""ZooKeeper through kazoo: the `Coordination` port. No other module uses kazoo.
+"""ZooKeeper through kazoo: the `Coordination` port.
 
 A `ZooKeeperSession` is one session, from its start to its end. kazoo by itself would silently begin
 a new session after an expiry and send the requests that are still queued in it. Here the connection
@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NoReturn, assert_never
+from typing import Any, Final, NoReturn, TypeVar
 
 import structlog
 from kazoo.client import KazooClient
@@ -27,24 +27,21 @@ from strandline.adapters.zookeeper.connection.addresses import Resolve, ServerAd
 from strandline.adapters.zookeeper.connection.refusal_log import RefusalLog
 from strandline.adapters.zookeeper.connection.thread import Completion, Handler, LoopQueue
 from strandline.adapters.zookeeper.connection.tls import client_tls
-from strandline.adapters.zookeeper.kazoo_errors import ENDED, NOT_THE_CULPRIT, raise_ended, translate
-from strandline.adapters.zookeeper.pending import Pending
+from strandline.adapters.zookeeper.kazoo_errors import ENDED, raise_ended, translate
+from strandline.adapters.zookeeper.requests.chroot import Chroot, check_multi, check_size
+from strandline.adapters.zookeeper.requests.merged import MergedReads, MergedWrites
+from strandline.adapters.zookeeper.requests.pending import Pending
+from strandline.adapters.zookeeper.requests.sender import MergedSender, znode
 from strandline.adapters.zookeeper.watch import ChildrenWatch
-from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.ports import (
-    Check,
     ConnectionLost,
-    Create,
-    Delete,
     LinkState,
-    MultiFailed,
     NodeExists,
     NoNode,
     Operation,
     SessionEnded,
-    SetData,
     Znode,
 )
 
@@ -53,6 +50,8 @@ CLOSE_S_MAX: Final = 1.0
 
 RECONNECT_DELAY_S: Final = 0.05
 RECONNECT_BACKOFF: Final = 1.2
+
+T = TypeVar("T")
 
 _CLOCK: Final = SystemClock()
 logger = structlog.get_logger(__name__)
@@ -75,7 +74,7 @@ class ZooKeeperSession:
         resolve: Resolve = resolved,
     ) -> None:
         hosts, slash, root = settings.zookeeper.partition("/")
-        self._root = (slash + root).rstrip("/")
+        self._chroot = Chroot(slash + root)
         self.identity = identity(settings)
         self._loop = asyncio.get_running_loop()
         self._loop_queue = LoopQueue(self._loop)
@@ -117,6 +116,9 @@ class ZooKeeperSession:
         self.identity_refused = False
         """True if the session ended because ZooKeeper refused the credentials."""
         self._pending = Pending(self._loop, lambda: self._state is LinkState.CONNECTED)
+        sender = MergedSender(self._client, self._handler, self._loop_queue, self._chroot, self._end)
+        self._reads = MergedReads(self._loop, sender.read)
+        self._writes = MergedWrites(self._loop, sender.write)
         self._listeners: list[Callable[[LinkState], None]] = []
         self._watches: list[ChildrenWatch] = []
         self._stopping: asyncio.Future[None] | None = None
@@ -150,7 +152,7 @@ class ZooKeeperSession:
     @property
     def chroot(self) -> str:
         """Empty without one."""
-        return self._root
+        return self._chroot.root
 
     @property
     def watch_count(self) -> int:
@@ -284,26 +286,25 @@ class ZooKeeperSession:
 
     async def get(self, path: str) -> Znode:
         """Raises NoNode."""
-        data, stat = await self._ask(path, self._client.get_async, self._absolute(path))
-        return _znode(stat, data or b"")
+        return await self._merged(path, partial(self._reads.get, self._chroot.absolute(path)))
 
     async def exists(self, path: str) -> Znode | None:
         """The znode's facts (its data is empty here), or None if it does not exist."""
-        stat = await self._ask(path, self._client.exists_async, self._absolute(path))
-        return None if stat is None else _znode(stat, b"")
+        stat = await self._ask(path, self._client.exists_async, self._chroot.absolute(path))
+        return None if stat is None else znode(stat, b"")
 
     async def children(self, path: str) -> list[str]:
         """Names, in no particular order. Raises NoNode."""
-        names: list[str] = await self._ask(path, self._client.get_children_async, self._absolute(path))
+        names: list[str] = await self._ask(path, self._client.get_children_async, self._chroot.absolute(path))
         return names
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
         """Returns the created path, with its number if sequential. Raises NodeExists, NoNode."""
-        _check_size(path, data)
+        check_size(path, data)
         call = partial(self._client.create_async, ephemeral=ephemeral, sequence=sequential)
-        return self._relative(await self._ask(path, call, self._absolute(path), data))
+        return self._chroot.relative(await self._ask(path, call, self._chroot.absolute(path), data))
 
     async def ensure_path(self, path: str) -> None:
         """Create a persistent path and its missing parents."""
@@ -314,7 +315,7 @@ class ZooKeeperSession:
         except NodeExists:
             return
         except NoNode:
-            await self._ensure_parents(self._absolute(path))
+            await self._ensure_parents(self._chroot.absolute(path))
 
     async def _ensure_parents(self, absolute: str) -> None:
         """Create each part from the top: the chroot itself may be missing too. What is above it is for
@@ -322,7 +323,7 @@ class ZooKeeperSession:
         parts = absolute.strip("/").split("/")
         for depth in range(1, len(parts) + 1):
             part = "/" + "/".join(parts[:depth])
-            above = self._root.startswith(f"{part}/")
+            above = self._chroot.root.startswith(f"{part}/")
             try:
                 await self._ask(
                     part, self._client.create_async, part, b"", _kazoo_acl(OPEN) if above else None
@@ -332,13 +333,13 @@ class ZooKeeperSession:
 
     async def set(self, path: str, data: bytes, *, version: int = -1) -> int:
         """Returns the znode's new version. Raises NoNode, BadVersion."""
-        _check_size(path, data)
-        stat = await self._ask(path, self._client.set_async, self._absolute(path), data, version)
+        check_size(path, data)
+        stat = await self._ask(path, self._client.set_async, self._chroot.absolute(path), data, version)
         return int(stat.version)
 
     async def delete(self, path: str, *, version: int = -1) -> None:
         """Raises NoNode, BadVersion, NotEmpty."""
-        await self._ask(path, self._client.delete_async, self._absolute(path), version)
+        await self._ask(path, self._client.delete_async, self._chroot.absolute(path), version)
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
         """Carry out all operations or none. Returns for each one: the created path, the new
@@ -348,30 +349,23 @@ class ZooKeeperSession:
         """
         if not operations:
             return []
-        size = sum(len(op.path) + len(op.data) for op in operations if isinstance(op, Create | SetData))
-        if size > MULTI_BYTES_MAX:
-            raise ValueError(f"a multi of {size} bytes; at most {MULTI_BYTES_MAX} fit")
-        transaction = self._client.transaction()
-        for operation in operations:
-            self._add(transaction, operation)
-        answers = await self._ask(f"multi of {len(operations)}", transaction.commit_async)
-        for index, answer in enumerate(answers):
-            if isinstance(answer, Exception) and not isinstance(answer, NOT_THE_CULPRIT):
-                raise MultiFailed(index, translate(answer, operations[index].path))
-        return [self._outcome(op, answer) for op, answer in zip(operations, answers, strict=True)]
+        check_multi(operations)
+        absolute = [self._chroot.of(operation) for operation in operations]
+        answers = await self._merged(f"multi of {len(operations)}", partial(self._writes.multi, absolute))
+        return [self._chroot.relative(each) if isinstance(each, str) else each for each in answers]
 
     async def acl(self, path: str) -> Acl:
         """Raises NoNode, NotPermitted."""
-        entries, _ = await self._ask(path, self._client.get_acls_async, self._absolute(path))
+        entries, _ = await self._ask(path, self._client.get_acls_async, self._chroot.absolute(path))
         return frozenset(Grant(each.id.scheme, each.id.id, each.perms) for each in entries)
 
     async def set_acl(self, path: str, acl: Acl) -> None:
         """Raises NoNode, NotPermitted."""
-        await self._ask(path, self._client.set_acls_async, self._absolute(path), _kazoo_acl(acl))
+        await self._ask(path, self._client.set_acls_async, self._chroot.absolute(path), _kazoo_acl(acl))
 
     async def sync(self, path: str = "/") -> None:
         """Reads after this see everything that was committed before it."""
-        await self._ask(path, self._client.sync_async, self._absolute(path))
+        await self._ask(path, self._client.sync_async, self._chroot.absolute(path))
 
     def watch_children(self, path: str, listener: Callable[[list[str]], None]) -> None:
         """Call `listener` on the event loop with the current children, now and after each change.
@@ -395,35 +389,21 @@ class ZooKeeperSession:
         def send_read() -> None:
             self._client.get_children_async(absolute, watch=on_event).rawlink(on_answer)
 
-        absolute = self._absolute(path)
+        absolute = self._chroot.absolute(path)
         watch = ChildrenWatch(path, send_read, listener)
         self._watches.append(watch)
         watch.arm()
 
-    def _add(self, transaction: Any, operation: Operation) -> None:
-        path = self._absolute(operation.path)
-        match operation:
-            case Check(version=version):
-                transaction.check(path, version)
-            case Create(data=data, ephemeral=ephemeral, sequential=sequential):
-                _check_size(path, data)
-                transaction.create(path, data, ephemeral=ephemeral, sequence=sequential)
-            case SetData(data=data, version=version):
-                _check_size(path, data)
-                transaction.set_data(path, data, version)
-            case Delete(version=version):
-                transaction.delete(path, version)
-            case _:
-                assert_never(operation)
-
-    def _outcome(self, operation: Operation, answer: Any) -> str | int | None:
-        match operation:
-            case Create():
-                return self._relative(answer)
-            case SetData():
-                return int(answer.version)
-            case _:
-                return None
+    async def _merged(self, what: str, issue: Callable[[asyncio.Future[T]], None]) -> T:
+        """Issue a request that may be sent with others, and wait as `_ask` does."""
+        if self._state is LinkState.ENDED:
+            raise_ended(what)
+        future: asyncio.Future[T] = self._pending.add(what)
+        issue(future)
+        try:
+            return await future
+        finally:
+            self._pending.remove(future)
 
     async def _ask(self, what: str, call: Callable[..., Completion], *args: Any) -> Any:
         """Send a request and wait for its answer, or for the end of the session.
@@ -449,14 +429,6 @@ class ZooKeeperSession:
         if not future.done():
             future.set_exception(translate(answer.exception, what))
 
-    def _absolute(self, path: str) -> str:
-        if not path.startswith("/"):
-            raise ValueError(f"a znode's path begins with a slash: {path!r}")
-        return (self._root + path).rstrip("/") or "/"
-
-    def _relative(self, path: str) -> str:
-        return path[len(self._root) :] or "/"
-
 
 def _raise(error: Exception) -> NoReturn:
     raise error
@@ -464,14 +436,3 @@ def _raise(error: Exception) -> NoReturn:
 
 def _kazoo_acl(acl: Acl) -> list[ACL]:
     return [ACL(each.permissions, Id(each.scheme, each.id)) for each in acl]
-
-
-def _znode(stat: Any, data: bytes) -> Znode:
-    return Znode(
-        data, stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.numChildren, stat.pzxid
-    )
-
-
-def _check_size(path: str, data: bytes) -> None:
-    if len(data) > ZNODE_BYTES_MAX:
-        raise ValueError(f"{path}: {len(data)} bytes; a znode holds at most {ZNODE_BYTES_MAX}")

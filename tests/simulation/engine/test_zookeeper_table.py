@@ -12,8 +12,18 @@ import pytest
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import CoordinationError
 from strandline.host import CoordinationSession
-from strandline.ports import Check, Create, Delete, MultiFailed, SessionEnded, SetData
+from strandline.ports import (
+    Check,
+    Create,
+    Delete,
+    MultiFailed,
+    Operation,
+    SessionEnded,
+    SetData,
+    Znode,
+)
 from strandline.simulation.engine.world import World
+from strandline.tasks import pipelined
 from tests.conftest import SessionFactory
 from tests.waiting import eventually
 
@@ -26,6 +36,18 @@ class Pair:
 
     one: CoordinationSession
     two: CoordinationSession
+
+
+async def outcomes(*calls: Awaitable[object]) -> list[object]:
+    """The value or the error of each call; all are issued in one turn of the loop."""
+
+    async def outcome(call: Awaitable[object]) -> object:
+        try:
+            return await call
+        except CoordinationError as error:
+            return error
+
+    return await pipelined(outcome, calls, in_flight_max=len(calls))
 
 
 Row = tuple[str, Callable[[Pair], Awaitable[object]]]
@@ -58,6 +80,31 @@ async def versions_rise(pair: Pair) -> object:
     await pair.one.sync("/")
     first, second = await pair.one.get("/zxid-1"), await pair.one.get("/zxid-2")
     return first.czxid < second.czxid
+
+
+async def reads_of_one_turn(pair: Pair) -> object:
+    """What each read finds of those that are sent together."""
+    paths = ["/kept", "/no", "/made", "/no/either", "/deep"]
+    found = await outcomes(*(pair.one.get(path) for path in paths))
+    return [each.data if isinstance(each, Znode) else type(each).__name__ for each in found]
+
+
+async def multis_of_one_turn(pair: Pair) -> object:
+    """The outcomes of multis that are sent together: some are refused, and one depends on another."""
+    await pair.one.create("/turn", b"0")
+    multis: list[list[Operation]] = [
+        [Create("/turn/a"), Check("/turn", 0)],
+        [Create("/turn/b"), Check("/turn", 7)],
+        [SetData("/turn", b"1", 0), Create("/turn/c-", sequential=True)],
+        [Check("/turn", 0), Create("/turn/d")],
+        [Create("/turn/a")],
+        [Check("/turn", 1), Create("/turn/e")],
+    ]
+    found = await outcomes(*(pair.one.multi(operations) for operations in multis))
+    said = [
+        (each.index, type(each.cause).__name__) if isinstance(each, MultiFailed) else each for each in found
+    ]
+    return said, sorted(await pair.one.children("/turn"))
 
 
 def children_changed(path: str) -> Callable[[Pair], Awaitable[object]]:
@@ -176,6 +223,8 @@ TABLE: list[Row] = [
     ("once more", lambda s: s.one.ensure_path("/deep/er/est")),
     ("which are there", sorted_children("/deep/er")),
     ("the root is there", facts("/deep")),
+    ("reads of one turn", reads_of_one_turn),
+    ("multis of one turn", multis_of_one_turn),
     ("zxids rise with commits", versions_rise),
     ("children that come and go change their zxid", children_changed("/children")),
     ("a watch", watch_twice),

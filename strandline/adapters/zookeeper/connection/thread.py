@@ -47,20 +47,21 @@ class LoopQueue:
     """A queue of calls from any thread to the event loop, in order, with one wake-up for all
     waiting calls. They see the context variables of the queue's creator.
 
-    After CALLS_IN_A_ROW_MAX calls what else is ready on the loop has its turn.
+    After CALLS_IN_A_ROW_MAX calls what else is ready on the loop has its turn. A call that wakes several
+    tasks counts as that many.
     """
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._context = copy_context()
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._waiting: deque[tuple[int, Callable[..., None], tuple[Any, ...]]] = deque()
         self._woken = False
 
-    def put(self, function: Callable[..., None], *args: Any) -> None:
+    def put(self, function: Callable[..., None], *args: Any, counts: int = 1) -> None:
         """Call `function` on the loop, after all calls that were put before it."""
         with self._lock:
-            self._waiting.append((function, args))
+            self._waiting.append((counts, function, args))
             if self._woken:
                 return
             self._woken = True
@@ -69,8 +70,11 @@ class LoopQueue:
 
     def _drain(self) -> None:
         with self._lock:
-            count = min(len(self._waiting), CALLS_IN_A_ROW_MAX)
-            ready = [self._waiting.popleft() for _ in range(count)]
+            ready, count = [], 0
+            while self._waiting and count < CALLS_IN_A_ROW_MAX:
+                counts, function, args = self._waiting.popleft()
+                ready.append((function, args))
+                count += counts
             more = self._woken = bool(self._waiting)
         if more:
             self._loop.call_soon(self._drain, context=self._context)

@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from strandline.adapters.zookeeper.connection.naming import Naming
+from strandline.adapters.zookeeper.requests.chroot import Chroot, check_multi, check_size
+from strandline.adapters.zookeeper.requests.merged import Answered, Carried, MergedReads, MergedWrites
 from strandline.adapters.zookeeper.watch import ChildrenWatch
-from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import CoordinationError
 from strandline.ports import (
-    Check,
     ConnectionLost,
     Create,
     Delete,
@@ -38,6 +38,8 @@ from strandline.simulation.engine.network import End, Network
 from strandline.simulation.engine.zookeeper.ensemble import Link
 from strandline.simulation.engine.zookeeper.requests import Request
 from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
+
+T = TypeVar("T")
 
 WAITING_S: Final = 1.0
 CONNECT_S_MAX: Final = 1.0
@@ -91,7 +93,7 @@ class SimulatedSession:
         self, network: Network, process: Process, random: Random, settings: ZooKeeperSettings
     ) -> None:
         hosts, slash, root = settings.zookeeper.partition("/")
-        self._root = (slash + root).rstrip("/")
+        self._chroot = Chroot(slash + root)
         self._servers = hosts.split(",")
         random.shuffle(self._servers)
         self._network = network
@@ -119,6 +121,10 @@ class SimulatedSession:
         self._closing = False
         self._unsent: dict[Request, asyncio.Future[Any]] = {}
         self._sent: dict[Request, asyncio.Future[Any]] = {}
+        self._waiting: dict[asyncio.Future[Any], None] = {}
+        """Of callers whose requests may be sent with others."""
+        self._reads = MergedReads(self._loop, self._send_reads)
+        self._writes = MergedWrites(self._loop, self._send_multi)
         self._listeners: list[Callable[[LinkState], None]] = []
         self._watches: dict[str, list[ChildrenWatch]] = {}
 
@@ -188,7 +194,7 @@ class SimulatedSession:
         if self._state is LinkState.ENDED:
             return
         self._become(LinkState.ENDED)
-        for future in [*self._sent.values(), *self._unsent.values()]:
+        for future in [*self._sent.values(), *self._unsent.values(), *self._waiting]:
             if not future.done():
                 future.set_exception(SessionEnded("the session ended before the operation did"))
         self._sent.clear()
@@ -341,12 +347,10 @@ class SimulatedSession:
     # --- operations --------------------------------------------------------------------------
 
     async def get(self, path: str) -> Znode:
-        absolute = self._absolute(path)
-        found: Znode = await self._ask(path, Request(read=lambda tree: tree.get(absolute)))
-        return found
+        return await self._merged(path, partial(self._reads.get, self._chroot.absolute(path)))
 
     async def exists(self, path: str) -> Znode | None:
-        absolute = self._absolute(path)
+        absolute = self._chroot.absolute(path)
 
         def look(tree: ZnodeTree) -> Znode | None:
             try:
@@ -359,21 +363,21 @@ class SimulatedSession:
         return found
 
     async def children(self, path: str) -> list[str]:
-        absolute = self._absolute(path)
+        absolute = self._chroot.absolute(path)
         names: list[str] = await self._ask(path, Request(read=lambda tree: tree.children(absolute)))
         return names
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
-        _check_size(path, data)
-        create = Create(self._absolute(path), data, ephemeral, sequential)
-        return self._relative(await self._ask(path, Request([create])))
+        check_size(path, data)
+        create = Create(self._chroot.absolute(path), data, ephemeral, sequential)
+        return self._chroot.relative(await self._ask(path, Request([create])))
 
     async def ensure_path(self, path: str) -> None:
         if await self.exists(path) is not None:
             return
-        parts = self._absolute(path).strip("/").split("/")
+        parts = self._chroot.absolute(path).strip("/").split("/")
         for depth in range(1, len(parts) + 1):
             part = "/" + "/".join(parts[:depth])
             try:
@@ -382,30 +386,28 @@ class SimulatedSession:
                 continue
 
     async def set(self, path: str, data: bytes, *, version: int = -1) -> int:
-        _check_size(path, data)
-        written: int = await self._ask(path, Request([SetData(self._absolute(path), data, version)]))
+        check_size(path, data)
+        written: int = await self._ask(path, Request([SetData(self._chroot.absolute(path), data, version)]))
         return written
 
     async def delete(self, path: str, *, version: int = -1) -> None:
-        await self._ask(path, Request([Delete(self._absolute(path), version)]))
+        await self._ask(path, Request([Delete(self._chroot.absolute(path), version)]))
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
         if not operations:
             return []
-        size = sum(len(op.path) + len(op.data) for op in operations if isinstance(op, Create | SetData))
-        if size > MULTI_BYTES_MAX:
-            raise ValueError(f"a multi of {size} bytes; at most {MULTI_BYTES_MAX} fit")
-        absolute = [self._rooted(operation) for operation in operations]
-        answers = await self._ask(f"multi of {len(operations)}", Request(absolute, multi=True))
-        return [self._relative(answer) if isinstance(answer, str) else answer for answer in answers]
+        check_multi(operations)
+        absolute = [self._chroot.of(operation) for operation in operations]
+        what = f"multi of {len(operations)}"
+        answers = await self._merged(what, partial(self._writes.multi, absolute))
+        return [self._chroot.relative(answer) if isinstance(answer, str) else answer for answer in answers]
 
     async def sync(self, path: str = "/") -> None:
         await self._ask(path, Request())
 
     def watch_children(self, path: str, listener: Callable[[list[str]], None]) -> None:
-        if self._state is LinkState.ENDED:
-            raise SessionEnded(f"{path}: the session is over")
-        absolute = self._absolute(path)
+        self._check_alive(path)
+        absolute = self._chroot.absolute(path)
 
         def send_read() -> None:
             request = Request(read=lambda tree: tree.children(absolute), watch=absolute)
@@ -419,9 +421,49 @@ class SimulatedSession:
 
     # --- inside ------------------------------------------------------------------------------
 
-    async def _ask(self, what: str, request: Request) -> Any:
+    async def _merged(self, what: str, issue: Callable[[asyncio.Future[T]], None]) -> T:
+        """Issues a request that may be sent with others of this turn."""
+        self._check_alive(what)
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._waiting[future] = None
+        issue(future)
+        try:
+            return await future
+        finally:
+            self._waiting.pop(future, None)
+
+    def _send_reads(self, paths: Sequence[str], answered: Answered) -> None:
+        def take(future: asyncio.Future[Any]) -> None:
+            error = future.exception()
+            if error is None:
+                answered(future.result())
+            elif isinstance(error, CoordinationError):
+                answered([type(error)(error.message) for _ in paths])
+
+        self._issue_then(Request(read=partial(_read_all, paths)), take)
+
+    def _send_multi(self, operations: Sequence[Operation], carried: Carried) -> None:
+        def take(future: asyncio.Future[Any]) -> None:
+            error = future.exception()
+            if error is None:
+                carried(future.result())
+            elif isinstance(error, CoordinationError):
+                carried(error)
+
+        self._issue_then(Request(operations, multi=True), take)
+
+    def _issue_then(self, request: Request, take: Callable[[asyncio.Future[Any]], None]) -> None:
+        if self._state is not LinkState.ENDED:
+            future: asyncio.Future[Any] = self._loop.create_future()
+            future.add_done_callback(take)
+            self._issue(request, future)
+
+    def _check_alive(self, what: str) -> None:
         if self._state is LinkState.ENDED:
             raise SessionEnded(f"{what}: the session is over")
+
+    async def _ask(self, what: str, request: Request) -> Any:
+        self._check_alive(what)
         future: asyncio.Future[Any] = self._loop.create_future()
         self._issue(request, future)
         return await future
@@ -439,27 +481,15 @@ class SimulatedSession:
         self._sent[request] = future
         self._end.send(1, link.take, request)
 
-    def _rooted(self, operation: Operation) -> Operation:
-        path = self._absolute(operation.path)
-        match operation:
-            case Check(version=version):
-                return Check(path, version)
-            case Create(data=data, ephemeral=ephemeral, sequential=sequential):
-                _check_size(path, data)
-                return Create(path, data, ephemeral, sequential)
-            case SetData(data=data, version=version):
-                _check_size(path, data)
-                return SetData(path, data, version)
-            case Delete(version=version):
-                return Delete(path, version)
 
-    def _absolute(self, path: str) -> str:
-        if not path.startswith("/"):
-            raise ValueError(f"a znode's path begins with a slash: {path!r}")
-        return (self._root + path).rstrip("/") or "/"
-
-    def _relative(self, path: str) -> str:
-        return path[len(self._root) :] or "/"
+def _read_all(paths: Sequence[str], tree: ZnodeTree) -> list[Znode | CoordinationError]:
+    found: list[Znode | CoordinationError] = []
+    for path in paths:
+        try:
+            found.append(tree.get(path))
+        except CoordinationError as error:
+            found.append(error)
+    return found
 
 
 def _take(watch: ChildrenWatch, future: asyncio.Future[Any]) -> None:
@@ -468,8 +498,3 @@ def _take(watch: ChildrenWatch, future: asyncio.Future[Any]) -> None:
         watch.take(future.result())
     elif isinstance(error, CoordinationError):
         watch.take(error)
-
-
-def _check_size(path: str, data: bytes) -> None:
-    if len(data) > ZNODE_BYTES_MAX:
-        raise ValueError(f"{path}: {len(data)} bytes; a znode holds at most {ZNODE_BYTES_MAX}")

@@ -1,0 +1,1 @@
+"""Requests of a session on their way to ZooKeeper."""
