@@ -8,7 +8,7 @@ those of this machine. On another host the same code runs in memory, or on virtu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -86,6 +86,12 @@ class CoordinationSession(Coordination, Protocol):
     @property
     def unanswered_s(self) -> float:
         """How long the oldest request that has no answer waits for it; 0 without one."""
+        ...
+
+    @property
+    def requests(self) -> Mapping[str, tuple[int, int]]:
+        """By kind: how many requests were sent in this session, and the operations in them. It shows later
+        ones too."""
         ...
 
     async def close(self) -> None:

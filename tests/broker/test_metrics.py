@@ -182,6 +182,7 @@ class _Link:
 
     def __init__(self) -> None:
         self.state = LinkState.CONNECTED
+        self.requests: dict[str, tuple[int, int]] = {}
         self._listeners: list[Callable[[LinkState], None]] = []
 
     def on_state(self, listener: Callable[[LinkState], None]) -> None:
@@ -205,6 +206,27 @@ def test_a_session_that_is_ended_on_purpose_is_no_alarm() -> None:
     sessions.leave()
     left.become(LinkState.ENDED)
     assert (sessions.ended, sessions.disconnects) == (1, 1)
+
+
+def test_requests_to_zookeeper_are_counted_over_all_sessions() -> None:
+    """A counter never decreases: what an earlier session asked stays."""
+    sessions = Sessions()
+    first, second = _Link(), _Link()
+    sessions.begin(first)
+    first.requests["multi"] = (2, 30)
+    sessions.leave()
+    first.requests["sync"] = (1, 1)
+    sessions.begin(second)
+    second.requests["multi"] = (1, 5)
+    found = {
+        (sample.metric.name, *sample.labels): sample.value for sample in sessions.read() if sample.labels
+    }
+    assert found == {
+        ("strandline_zookeeper_requests_total", "multi"): 3,
+        ("strandline_zookeeper_operations_total", "multi"): 35,
+        ("strandline_zookeeper_requests_total", "sync"): 1,
+        ("strandline_zookeeper_operations_total", "sync"): 1,
+    }
 
 
 # --- what is read -------------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
 from strandline.adapters.telemetry.metrics import Sample, counter, gauge
+from strandline.adapters.zookeeper.requests.counts import RequestCounts
 from strandline.ports import LinkState
 
 SESSIONS_ENDED: Final = counter(
@@ -32,8 +33,20 @@ UNANSWERED: Final = gauge(
     "strandline_zookeeper_unanswered_seconds",
     "How long the oldest request of this process to ZooKeeper has waited for its answer; 0: none waits.",
 )
+REQUESTS: Final = counter(
+    "strandline_zookeeper_requests_total",
+    "Requests to ZooKeeper in the sessions of this process, by kind.",
+    "operation",
+)
+OPERATIONS: Final = counter(
+    "strandline_zookeeper_operations_total",
+    "Operations in these requests: the writes of a multi, the znodes of a read.",
+    "operation",
+)
 
-SESSION_METRICS: Final = (SESSIONS_ENDED, DISCONNECTS, SET_BACK, CONNECTED, WATCHES, UNANSWERED)
+SESSION_METRICS: Final = (
+    SESSIONS_ENDED, DISCONNECTS, SET_BACK, CONNECTED, WATCHES, UNANSWERED, REQUESTS, OPERATIONS,
+)  # fmt: skip
 
 
 class Link(Protocol):
@@ -48,6 +61,9 @@ class Link(Protocol):
     @property
     def unanswered_s(self) -> float: ...
 
+    @property
+    def requests(self) -> Mapping[str, tuple[int, int]]: ...
+
     def on_state(self, listener: Callable[[LinkState], None]) -> None: ...
 
 
@@ -61,10 +77,16 @@ class Sessions:
         self.set_back = 0
         """How often ZooKeeper was older than what this process had seen."""
         self._link: Link | None = None
+        self._requests: Mapping[str, tuple[int, int]] = {}
+        """Those of the newest session."""
+        self._requests_before = RequestCounts()
+        """Those of all sessions before it."""
 
     def begin(self, link: Link) -> None:
         """Use this session from now on."""
         self._link = link
+        self._requests_before.add(self._requests)
+        self._requests = link.requests
         link.on_state(self._changed)
 
     def leave(self) -> None:
@@ -84,3 +106,9 @@ class Sessions:
         yield CONNECTED.is_now(link is not None and link.state is LinkState.CONNECTED)
         yield WATCHES.is_now(0 if link is None else link.watch_count)
         yield UNANSWERED.is_now(0 if link is None else link.unanswered_s)
+        requests = RequestCounts()
+        requests.add(self._requests_before.counted)
+        requests.add(self._requests)
+        for operation, (sent, operations) in requests.counted.items():
+            yield REQUESTS.is_now(sent, operation)
+            yield OPERATIONS.is_now(operations, operation)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -29,6 +29,7 @@ from strandline.adapters.zookeeper.connection.thread import Completion, Handler,
 from strandline.adapters.zookeeper.connection.tls import client_tls
 from strandline.adapters.zookeeper.kazoo_errors import ENDED, raise_ended, translate
 from strandline.adapters.zookeeper.requests.chroot import Chroot, check_multi, check_size
+from strandline.adapters.zookeeper.requests.counts import RequestCounts
 from strandline.adapters.zookeeper.requests.merged import MergedReads, MergedWrites
 from strandline.adapters.zookeeper.requests.pending import Pending
 from strandline.adapters.zookeeper.requests.sender import MergedSender, znode
@@ -116,7 +117,10 @@ class ZooKeeperSession:
         self.identity_refused = False
         """True if the session ended because ZooKeeper refused the credentials."""
         self._pending = Pending(self._loop, lambda: self._state is LinkState.CONNECTED)
-        sender = MergedSender(self._client, self._handler, self._loop_queue, self._chroot, self._end)
+        self._requests = RequestCounts()
+        sender = MergedSender(
+            self._client, self._handler, self._loop_queue, self._chroot, self._requests, self._end
+        )
         self._reads = MergedReads(self._loop, sender.read)
         self._writes = MergedWrites(self._loop, sender.write)
         self._listeners: list[Callable[[LinkState], None]] = []
@@ -164,6 +168,11 @@ class ZooKeeperSession:
     def unanswered_s(self) -> float:
         """How long the oldest request that has no answer waits for it; 0 without one."""
         return self._pending.waited_s
+
+    @property
+    def requests(self) -> Mapping[str, tuple[int, int]]:
+        """By kind: how many requests were sent, and the operations in them."""
+        return self._requests.counted
 
     def on_state(self, listener: Callable[[LinkState], None]) -> None:
         """Call `listener` on the event loop at each change of state."""
@@ -290,12 +299,14 @@ class ZooKeeperSession:
 
     async def exists(self, path: str) -> Znode | None:
         """The znode's facts (its data is empty here), or None if it does not exist."""
-        stat = await self._ask(path, self._client.exists_async, self._chroot.absolute(path))
+        stat = await self._ask("exists", path, self._client.exists_async, self._chroot.absolute(path))
         return None if stat is None else znode(stat, b"")
 
     async def children(self, path: str) -> list[str]:
         """Names, in no particular order. Raises NoNode."""
-        names: list[str] = await self._ask(path, self._client.get_children_async, self._chroot.absolute(path))
+        names: list[str] = await self._ask(
+            "children", path, self._client.get_children_async, self._chroot.absolute(path)
+        )
         return names
 
     async def create(
@@ -304,7 +315,7 @@ class ZooKeeperSession:
         """Returns the created path, with its number if sequential. Raises NodeExists, NoNode."""
         check_size(path, data)
         call = partial(self._client.create_async, ephemeral=ephemeral, sequence=sequential)
-        return self._chroot.relative(await self._ask(path, call, self._chroot.absolute(path), data))
+        return self._chroot.relative(await self._ask("create", path, call, self._chroot.absolute(path), data))
 
     async def ensure_path(self, path: str) -> None:
         """Create a persistent path and its missing parents."""
@@ -326,7 +337,7 @@ class ZooKeeperSession:
             above = self._chroot.root.startswith(f"{part}/")
             try:
                 await self._ask(
-                    part, self._client.create_async, part, b"", _kazoo_acl(OPEN) if above else None
+                    "create", part, self._client.create_async, part, b"", _kazoo_acl(OPEN) if above else None
                 )
             except NodeExists:
                 continue
@@ -334,12 +345,14 @@ class ZooKeeperSession:
     async def set(self, path: str, data: bytes, *, version: int = -1) -> int:
         """Returns the znode's new version. Raises NoNode, BadVersion."""
         check_size(path, data)
-        stat = await self._ask(path, self._client.set_async, self._chroot.absolute(path), data, version)
+        stat = await self._ask(
+            "set", path, self._client.set_async, self._chroot.absolute(path), data, version
+        )
         return int(stat.version)
 
     async def delete(self, path: str, *, version: int = -1) -> None:
         """Raises NoNode, BadVersion, NotEmpty."""
-        await self._ask(path, self._client.delete_async, self._chroot.absolute(path), version)
+        await self._ask("delete", path, self._client.delete_async, self._chroot.absolute(path), version)
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
         """Carry out all operations or none. Returns for each one: the created path, the new
@@ -356,16 +369,18 @@ class ZooKeeperSession:
 
     async def acl(self, path: str) -> Acl:
         """Raises NoNode, NotPermitted."""
-        entries, _ = await self._ask(path, self._client.get_acls_async, self._chroot.absolute(path))
+        entries, _ = await self._ask("acl", path, self._client.get_acls_async, self._chroot.absolute(path))
         return frozenset(Grant(each.id.scheme, each.id.id, each.perms) for each in entries)
 
     async def set_acl(self, path: str, acl: Acl) -> None:
         """Raises NoNode, NotPermitted."""
-        await self._ask(path, self._client.set_acls_async, self._chroot.absolute(path), _kazoo_acl(acl))
+        await self._ask(
+            "set_acl", path, self._client.set_acls_async, self._chroot.absolute(path), _kazoo_acl(acl)
+        )
 
     async def sync(self, path: str = "/") -> None:
         """Reads after this see everything that was committed before it."""
-        await self._ask(path, self._client.sync_async, self._chroot.absolute(path))
+        await self._ask("sync", path, self._client.sync_async, self._chroot.absolute(path))
 
     def watch_children(self, path: str, listener: Callable[[list[str]], None]) -> None:
         """Call `listener` on the event loop with the current children, now and after each change.
@@ -387,6 +402,7 @@ class ZooKeeperSession:
             self._loop_queue.put(watch.take, answer.value if failed is None else translate(failed, path))
 
         def send_read() -> None:
+            self._requests.count("children", 1)
             self._client.get_children_async(absolute, watch=on_event).rawlink(on_answer)
 
         absolute = self._chroot.absolute(path)
@@ -405,13 +421,14 @@ class ZooKeeperSession:
         finally:
             self._pending.remove(future)
 
-    async def _ask(self, what: str, call: Callable[..., Completion], *args: Any) -> Any:
+    async def _ask(self, operation: str, what: str, call: Callable[..., Completion], *args: Any) -> Any:
         """Send a request and wait for its answer, or for the end of the session.
 
         kazoo may forget a request that is queued at the moment of an expiry; `_end` does not.
         """
         if self._state is LinkState.ENDED:
             raise_ended(what)
+        self._requests.count(operation, 1)
         future = self._pending.add(what)
         call(*args).rawlink(partial(self._loop_queue.put, self._settle, future, what))
         try:

@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from strandline.adapters.zookeeper.connection.thread import Completion, Handler, LoopQueue
 from strandline.adapters.zookeeper.kazoo_errors import ENDED, NOT_THE_CULPRIT, translate
 from strandline.adapters.zookeeper.requests.chroot import Chroot
+from strandline.adapters.zookeeper.requests.counts import RequestCounts
 from strandline.adapters.zookeeper.requests.merged import Answered, Carried, Results
 from strandline.adapters.zookeeper.requests.multi_read import MultiRead
 from strandline.errors import CoordinationError
@@ -27,15 +28,18 @@ class MergedSender:
         handler: Handler,
         loop_queue: LoopQueue,
         chroot: Chroot,
+        counts: RequestCounts,
         end: Callable[[], None],
     ) -> None:
         self._client = client
         self._handler = handler
         self._loop_queue = loop_queue
         self._chroot = chroot
+        self._counts = counts
         self._end = end
 
     def read(self, paths: Sequence[str], answered: Answered) -> None:
+        self._counts.count("get", len(paths))
         if len(paths) == 1:
             completion = self._client.get_async(paths[0])
         else:
@@ -45,6 +49,7 @@ class MergedSender:
         completion.rawlink(partial(self._loop_queue.put, take, counts=len(paths)))
 
     def write(self, operations: Sequence[Operation], carried: Carried) -> None:
+        self._counts.count("multi", len(operations))
         transaction = self._client.transaction()
         for operation in operations:
             self._add(transaction, operation)

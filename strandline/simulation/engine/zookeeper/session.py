@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -156,6 +156,11 @@ class SimulatedSession:
     def unanswered_s(self) -> float:
         """Not measured: no process in here shows metrics."""
         return 0.0
+
+    @property
+    def requests(self) -> Mapping[str, tuple[int, int]]:
+        """Not counted, for the same reason."""
+        return {}
 
     def on_state(self, listener: Callable[[LinkState], None]) -> None:
         self._listeners.append(listener)
@@ -411,9 +416,7 @@ class SimulatedSession:
 
         def send_read() -> None:
             request = Request(read=lambda tree: tree.children(absolute), watch=absolute)
-            future: asyncio.Future[Any] = self._loop.create_future()
-            future.add_done_callback(partial(_take, watch))
-            self._issue(request, future)
+            self._issue_then(request, watch.take)
 
         watch = ChildrenWatch(path, send_read, listener)
         self._watches.setdefault(absolute, []).append(watch)
@@ -433,30 +436,22 @@ class SimulatedSession:
             self._waiting.pop(future, None)
 
     def _send_reads(self, paths: Sequence[str], answered: Answered) -> None:
-        def take(future: asyncio.Future[Any]) -> None:
-            error = future.exception()
-            if error is None:
-                answered(future.result())
-            elif isinstance(error, CoordinationError):
-                answered([type(error)(error.message) for _ in paths])
+        def take(found: Any) -> None:
+            lost = isinstance(found, CoordinationError)
+            answered([type(found)(found.message) for _ in paths] if lost else found)
 
         self._issue_then(Request(read=partial(_read_all, paths)), take)
 
     def _send_multi(self, operations: Sequence[Operation], carried: Carried) -> None:
-        def take(future: asyncio.Future[Any]) -> None:
-            error = future.exception()
-            if error is None:
-                carried(future.result())
-            elif isinstance(error, CoordinationError):
-                carried(error)
+        self._issue_then(Request(operations, multi=True), carried)
 
-        self._issue_then(Request(operations, multi=True), take)
-
-    def _issue_then(self, request: Request, take: Callable[[asyncio.Future[Any]], None]) -> None:
-        if self._state is not LinkState.ENDED:
-            future: asyncio.Future[Any] = self._loop.create_future()
-            future.add_done_callback(take)
-            self._issue(request, future)
+    def _issue_then(self, request: Request, take: Callable[[Any], None]) -> None:
+        """Calls `take` with the answer or the error."""
+        if self._state is LinkState.ENDED:
+            return
+        future: asyncio.Future[Any] = self._loop.create_future()
+        future.add_done_callback(partial(_take, take))
+        self._issue(request, future)
 
     def _check_alive(self, what: str) -> None:
         if self._state is LinkState.ENDED:
@@ -492,9 +487,9 @@ def _read_all(paths: Sequence[str], tree: ZnodeTree) -> list[Znode | Coordinatio
     return found
 
 
-def _take(watch: ChildrenWatch, future: asyncio.Future[Any]) -> None:
+def _take(take: Callable[[Any], None], future: asyncio.Future[Any]) -> None:
     error = future.exception()
     if error is None:
-        watch.take(future.result())
+        take(future.result())
     elif isinstance(error, CoordinationError):
-        watch.take(error)
+        take(error)

@@ -14,7 +14,7 @@ from strandline.adapters.zookeeper.connection.addresses import resolved
 from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.local.zookeeper_process import ZooKeeperProcess, four_letter_word
-from strandline.ports import ConnectionLost, Create, LinkState, SessionEnded
+from strandline.ports import ConnectionLost, Create, LinkState, SessionEnded, SetData
 from tests.conftest import SessionFactory
 from tests.proxy import Proxy
 from tests.waiting import DEADLINE_S, eventually
@@ -74,6 +74,42 @@ async def test_nothing_can_be_asked_of_a_session_that_ended(open_session: Sessio
             await operation()
     with pytest.raises(SessionEnded):
         session.watch_children("/", print)
+
+
+async def test_requests_are_counted_with_their_operations(open_session: SessionFactory) -> None:
+    session = await open_session()
+    before = dict(session.requests)
+    await session.create("/a")
+    await session.multi([Create("/b"), Create("/c"), SetData("/a", b"x")])
+    await session.multi([])
+    await session.get("/a")
+    await session.get("/b")
+    await session.exists("/d")
+    await session.children("/")
+    seen: list[list[str]] = []
+    session.watch_children("/", seen.append)
+    await eventually(lambda: seen)
+    await session.set("/a", b"")
+    await session.delete("/b")
+    await session.sync()
+    await eventually(lambda: len(seen) > 1)  # the watch has read again after the deletion
+    counted = {
+        operation: (
+            requests - before.get(operation, (0, 0))[0],
+            operations - before.get(operation, (0, 0))[1],
+        )
+        for operation, (requests, operations) in session.requests.items()
+    }
+    assert {operation: counts for operation, counts in counted.items() if counts != (0, 0)} == {
+        "create": (1, 1),
+        "multi": (1, 3),
+        "get": (2, 2),
+        "exists": (1, 1),
+        "children": (3, 3),
+        "set": (1, 1),
+        "delete": (1, 1),
+        "sync": (1, 1),
+    }
 
 
 async def test_connect_waits_for_zookeeper_and_logs_it(
