@@ -1,4 +1,4 @@
-"""Mutations that break the rules of sessions in ZooKeeper (E20, E21)."""
+"""Mutations that break the rules of sessions in ZooKeeper (E20 to E22)."""
 
 from __future__ import annotations
 
@@ -27,5 +27,13 @@ SESSIONS: Final = (
         faults=("set ZooKeeper back",),
         seed=None,
         stalls=True,
+    ),
+    Mutation(
+        "a multi that was rolled back with another's counts as carried out",
+        "E22",
+        "strandline/adapters/zookeeper/requests/merged.py",
+        "        self._send_lot(others[half:])\n",
+        "        for w in others[half:]:\n            _settle(w.outcome, [0 for _ in w.operations])\n",
+        seed=8,
     ),
 )

@@ -1,4 +1,5 @@
-"""What is issued in one turn of the loop is one request, and each caller gets the outcome of its own."""
+"""What is issued in one turn of the loop is one request, and each caller gets the outcome of its own
+(CORRECTNESS E22)."""
 
 from __future__ import annotations
 
