@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.facts import read_isr, read_reassignment, read_replicas, read_topic
+from strandline.adapters.zookeeper.facts import (
+    Reader,
+    read_isr,
+    read_reassignment,
+    read_replicas,
+    read_topic,
+)
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.placement import ReplicaAssignment
 from strandline.controller.core.reassignment import Placed
@@ -102,7 +108,7 @@ async def read_moving(session: FencedSession) -> list[tuple[str, int]]:
     return [place for places in found for place in places]
 
 
-async def read_moving_of(session: FencedSession, name: str) -> set[int] | None:
+async def read_moving_of(session: Reader, name: str) -> set[int] | None:
     """The partitions of a topic that are under reassignment; None if the topic has no folder for them."""
     try:
         children = await session.children(znodes.reassigned_topic(name))

@@ -28,6 +28,10 @@ from strandline.vocabulary.metadata import Endpoint
 class BrokerForgotten(InvalidReplicaAssignment):
     """A broker that was to get a replica is not known any longer. The write had no effect."""
 
+    def __init__(self, broker: BrokerId, path: str) -> None:
+        super().__init__(f"broker {broker} was forgotten meanwhile: {path} is gone")
+        self.broker = broker
+
 
 class Term:
     """Session, clock and recorder of one epoch, shared by all parts of the active controller."""
@@ -103,19 +107,21 @@ class Term:
         before: Sequence[Operation] = (),
         after: Sequence[Operation] = (),
     ) -> None:
-        """Writes a multi, and records that its requests were made. Raises as `FencedSession.write`, and
-        BrokerForgotten."""
+        """Writes a multi, and records that its requests were made, and the events that it keeps. Raises as
+        `FencedSession.write`, and BrokerForgotten."""
         await self._ensure_queues_for(multi)
-        operations = [*before, *multi.operations, *after]
+        kept = self.unrecorded.keeping(multi.keeps)
+        operations = [*before, *multi.operations, *kept, *after]
         try:
             await self.session.write(operations, happened)
         except MultiFailed as failed:
             path = operations[failed.index].path
             of = [each for each in multi.adds if f"{path}/".startswith(f"{znodes.state_queue(each)}/")]
             if of and isinstance(failed.cause, NoNode):
-                raise BrokerForgotten(f"broker {of[0]} was forgotten meanwhile: {path} is gone") from failed
+                raise BrokerForgotten(of[0], path) from failed
             raise
         self.recorder.record(multi.events())
+        self.unrecorded.written(kept)
 
     async def _ensure_queues_for(self, multi: Multi) -> None:
         """Those of brokers that have replicas: an operator may have removed them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Final
 
 import structlog
 
@@ -20,6 +21,8 @@ from strandline.ports import Create, Delete, MultiFailed, NoNode, Operation
 from strandline.vocabulary.state_changes import StateChangeEvent
 
 logger = structlog.get_logger(__name__)
+
+EVENTS_PER_ZNODE_MAX: Final = 200
 
 
 class UnrecordedEvents:
@@ -35,9 +38,8 @@ class UnrecordedEvents:
 
     def keeping(self, events: Sequence[StateChangeEvent]) -> list[Operation]:
         """The operations that keep these events; none if there are no events."""
-        return (
-            [Create(znodes.unrecorded(self._new_id()), isr_znodes.dump_unrecorded(events))] if events else []
-        )
+        lots = (events[at : at + EVENTS_PER_ZNODE_MAX] for at in range(0, len(events), EVENTS_PER_ZNODE_MAX))
+        return [Create(znodes.unrecorded(self._new_id()), isr_znodes.dump_unrecorded(lot)) for lot in lots]
 
     def written(self, operations: Iterable[Operation]) -> None:
         """Has the events recorded that these operations, which were carried out, keep."""

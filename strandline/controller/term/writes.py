@@ -1,12 +1,15 @@
-"""Packs a topic's writes into `multi`s. A partition's znodes and its state-change requests are always in the
-same one. The requests take one znode a broker."""
+"""Packs the writes of topics into `multi`s.
+
+A partition's znodes and its state-change requests are always in the same one, and so is all that is to be
+written as a whole. The requests of one multi take one znode a broker, whatever topics they are about.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes
@@ -38,6 +41,9 @@ T = TypeVar("T")
 OPERATION_BYTES: Final = 64
 """The size of an operation beside its path and data: its header and access list."""
 
+KEPT_BYTES: Final = 128
+"""The size of an operation that keeps events, beside these: its path too."""
+
 HEAD_BYTES_MAX: Final = 64 * KIB
 """Bytes that stay free in each multi for the fence, the topic's own znode and its deletion marker."""
 
@@ -56,12 +62,15 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The writes for one partition: its operations, and one request for each broker named."""
+    """The writes for one partition: its operations, and one request for each broker named. Or those for a
+    topic, without requests."""
 
     operations: Sequence[Operation]
-    requests: Mapping[BrokerId, StateChange]
+    requests: Mapping[BrokerId, StateChange] = field(default_factory=dict)
     adds: Collection[BrokerId] = ()
     """Brokers that get a replica by it: those that were forgotten meanwhile have no queue, and get none."""
+    keeps: Sequence[StateChangeEvent] = ()
+    """Events that are lost unless the multi keeps them in ZooKeeper until they are recorded."""
 
 
 def creation_steps(
@@ -160,6 +169,8 @@ class Multi:
     requested: Sequence[tuple[BrokerId, StateChange]] = ()
     adds: Set[BrokerId] = frozenset()
     """As of its steps."""
+    keeps: Sequence[StateChangeEvent] = ()
+    """As of its steps."""
 
     def events(self) -> list[StateChangeEvent]:
         """Events that record these requests as requested."""
@@ -176,32 +187,90 @@ def pack_each(
 ) -> list[tuple[Multi, list[T]]]:
     """Packs as `pack` does, and returns with each multi the items of its steps. Empty if there are no
     steps."""
-    packed: list[tuple[_Multi, list[T]]] = []
-    for step, meant in steps:
-        cost = _Cost.of(step)
-        if not packed or not packed[-1][0].has_room(cost):
-            packed.append((_Multi(bytes_max), []))
-        packed[-1][0].add(step, cost)
-        packed[-1][1].append(meant)
-    return [(multi.whole(), meant) for multi, meant in packed]
+    wholes = (Whole.of([step], meant) for step, meant in steps)
+    return [(joined(lot), [each.meant for each in lot]) for lot in pack_wholes(wholes, bytes_max)]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Generic[T]):
+    """Steps that belong into one multi, and what they mean to the caller."""
+
+    steps: Sequence[Step]
+    meant: T
+    cost: _Cost
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], meant: T) -> Whole[T]:
+        return cls(steps, meant, _Cost.of(steps))
+
+    def fits(self, bytes_max: int) -> bool:
+        """True if a multi of that size has room for it."""
+        return _Room(bytes_max).has(self.cost)
+
+    def adds(self, broker: BrokerId) -> bool:
+        """True if this broker gets a replica by it."""
+        return any(broker in step.adds for step in self.steps)
+
+    @property
+    def length(self) -> int:
+        """The number of its operations in a multi, without the queues' entries."""
+        return sum(len(step.operations) for step in self.steps)
+
+
+def pack_wholes(wholes: Iterable[Whole[T]], bytes_max: int = MULTI_BYTES_MAX) -> list[list[Whole[T]]]:
+    """Distributes these to as few multis of that size as possible, in order. One that does not fit has a
+    multi of its own."""
+    packed: list[list[Whole[T]]] = []
+    room = _Room(bytes_max)
+    for whole in wholes:
+        if not packed or not room.has(whole.cost):
+            packed.append([])
+            room = _Room(bytes_max)
+        packed[-1].append(whole)
+        room.take(whole.cost)
+    return packed
+
+
+def joined(wholes: Iterable[Whole[T]]) -> Multi:
+    """The multi that writes all of these: first their operations, in order, then an entry in the queue of
+    each broker."""
+    operations: list[Operation] = []
+    changes: defaultdict[BrokerId, list[StateChange]] = defaultdict(list)
+    adds: set[BrokerId] = set()
+    keeps: list[StateChangeEvent] = []
+    for step in (step for whole in wholes for step in whole.steps):
+        operations += step.operations
+        adds.update(step.adds)
+        keeps += step.keeps
+        for broker, change in step.requests.items():
+            changes[broker].append(change)
+    queued = sorted(changes.items())
+    entries = [
+        Create(znodes.state_entry_prefix(broker), queue_znodes.dump_state_changes(theirs), sequential=True)
+        for broker, theirs in queued
+    ]
+    requested = [(broker, change) for broker, theirs in queued for change in theirs]
+    return Multi([*operations, *entries], requested, adds, keeps)
 
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """The bytes of a step: its operations, and each broker's request."""
+    """The bytes of some steps: their operations, and each broker's requests."""
 
     operations: int
     requests: Mapping[BrokerId, int]
 
     @classmethod
-    def of(cls, step: Step) -> _Cost:
-        return cls(
-            sum(_size(operation) for operation in step.operations),
-            {
-                broker: len(queue_znodes.dump_state_changes([change]))
-                for broker, change in step.requests.items()
-            },
-        )
+    def of(cls, steps: Iterable[Step]) -> _Cost:
+        operations = 0
+        requests: defaultdict[BrokerId, int] = defaultdict(int)
+        for step in steps:
+            operations += sum(_size(operation) for operation in step.operations)
+            if step.keeps:
+                operations += len(isr_znodes.dump_unrecorded(step.keeps)) + KEPT_BYTES
+            for broker, change in step.requests.items():
+                requests[broker] += len(queue_znodes.dump_state_changes([change]))
+        return cls(operations, requests)
 
 
 def _size(operation: Operation) -> int:
@@ -213,42 +282,27 @@ def _size(operation: Operation) -> int:
 
 
 @dataclass(slots=True)
-class _Multi:
-    """A multi that is being filled."""
+class _Room:
+    """What is free in a multi that is being filled."""
 
     _bytes_max: int
-    _operations: list[Operation] = field(default_factory=list)
-    _requests: defaultdict[BrokerId, list[StateChange]] = field(default_factory=lambda: defaultdict(list))
     _bytes: int = HEAD_BYTES_MAX
-    _adds: set[BrokerId] = field(default_factory=set)
-    _request_bytes: defaultdict[BrokerId, int] = field(default_factory=lambda: defaultdict(int))
+    _entries: defaultdict[BrokerId, int] = field(default_factory=lambda: defaultdict(int))
+    """The bytes of each broker's entry."""
 
-    def has_room(self, cost: _Cost) -> bool:
-        """True if the step fits. Any step fits into an empty multi, since steps are much smaller."""
-        if not self._operations and not self._requests:
-            return True
-        total = self._bytes + cost.operations + sum(cost.requests.values())
-        entries = max((self._request_bytes[b] + size for b, size in cost.requests.items()), default=0)
-        return total <= self._bytes_max and entries <= STATE_ENTRY_BYTES_MAX
+    def has(self, cost: _Cost) -> bool:
+        """True if these steps fit. Any single step fits into an empty multi, since steps are much
+        smaller."""
+        entries = max((self._entries[b] + size for b, size in cost.requests.items()), default=0)
+        return self._after(cost) <= self._bytes_max and entries <= STATE_ENTRY_BYTES_MAX
 
-    def add(self, step: Step, cost: _Cost) -> None:
-        self._operations += step.operations
-        self._bytes += cost.operations
-        self._adds.update(step.adds)
-        for broker, change in step.requests.items():
-            if broker not in self._requests:
-                self._bytes += len(znodes.state_entry_prefix(broker)) + OPERATION_BYTES
-            self._requests[broker].append(change)
-            self._request_bytes[broker] += cost.requests[broker]
-            self._bytes += cost.requests[broker]
+    def take(self, cost: _Cost) -> None:
+        self._bytes = self._after(cost)
+        for broker, size in cost.requests.items():
+            self._entries[broker] += size
 
-    def whole(self) -> Multi:
-        queued = sorted(self._requests.items())
-        entries = [
-            Create(
-                znodes.state_entry_prefix(broker), queue_znodes.dump_state_changes(changes), sequential=True
-            )
-            for broker, changes in queued
-        ]
-        requested = [(broker, change) for broker, changes in queued for change in changes]
-        return Multi([*self._operations, *entries], requested, self._adds)
+    def _after(self, cost: _Cost) -> int:
+        """The bytes of the multi with these steps."""
+        new = (b for b in cost.requests if not self._entries[b])
+        heads = sum(len(znodes.state_entry_prefix(broker)) + OPERATION_BYTES for broker in new)
+        return self._bytes + cost.operations + sum(cost.requests.values()) + heads

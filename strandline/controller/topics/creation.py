@@ -1,28 +1,34 @@
-"""Creates a topic completely or not at all, even if the controller dies between two steps.
+"""Creates topics, each completely or not at all, even if the controller dies between two steps.
 
-Most topics fit into one `multi`. A larger one (about a thousand partitions and more) is written under a
-marker that schedules its deletion. The last `multi` removes the marker and sets the topic's partition count.
-Until then the count is missing, so no reader treats it as a topic, and the next active controller finds the
-marker and removes the topic.
+Most topics fit into one `multi`, which creates as many of a request's topics as it has room for. If it is
+refused because of one of them, the others are written again without that one. A larger topic (about a
+thousand partitions and more) is written under a marker that schedules its deletion. The last `multi` removes
+the marker and sets the topic's partition count. Until then the count is missing, so no reader treats it as a
+topic, and the next active controller finds the marker and removes the topic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import structlog
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
+from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.topics import Brokers, TopicPlan
+from strandline.controller.term.batches import write_batched
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import BrokerForgotten, Term
-from strandline.controller.term.writes import Multi, creation_steps
+from strandline.controller.term.writes import Multi, Step, Whole, creation_steps
 from strandline.controller.topics.deletion import remove_topic
-from strandline.errors import CoordinationError, TopicAlreadyExists
+from strandline.controller.topics.marking import MarkedTopic
+from strandline.errors import CoordinationError, StrandlineError, TopicAlreadyExists
 from strandline.ids import NO_EPOCH, LeaderEpoch, TopicId
 from strandline.ports import (
     Check,
@@ -34,34 +40,83 @@ from strandline.ports import (
     SessionEnded,
     SetData,
 )
+from strandline.tasks import Slices, pipelined
 
 logger = structlog.get_logger(__name__)
 
 
-async def create_topic(term: Term, plan: TopicPlan, topic_id: TopicId, brokers: Brokers) -> None:
-    """Writes the topic and queues a start for each replica. The brokers' queues must exist.
+class NewIncarnation(NamedTuple):
+    """A topic that is to be created: its plan, and the id that it gets."""
 
-    Raises TopicAlreadyExists, Deposed, SessionEnded, MultiFailed.
+    plan: TopicPlan
+    topic_id: TopicId
+
+
+class _Large(NamedTuple):
+    """A topic that does not fit into one multi."""
+
+    name: str
+    node: znodes.TopicNode
+    steps: Sequence[Step]
+
+
+async def create_topics(
+    term: Term, topics: Iterable[NewIncarnation], brokers: Brokers
+) -> dict[TopicId, StrandlineError]:
+    """Writes the topics, and queues a start for each replica. Returns the errors of those that were not
+    created: TopicAlreadyExists, BrokerForgotten, Deposed, SessionEnded, MultiFailed. The brokers' queues must
+    exist.
+
+    Topics of the same names that were deleted before this call had leaders with lower epochs than these will
+    have (CORRECTNESS E17). Raises SessionEnded; then none was created.
     """
-    name = plan.name
-    placed = PlacedTopic(topic_id, plan.assignments)
-    multis = term.pack(creation_steps(name, placed, brokers.staying, term.stamp()))
     above = await _last_epoch(term.session)
-    node = znodes.TopicNode(topic_id, len(plan.assignments), plan.config, above_epoch=above)
+    slices = Slices(term.clock)
+    small: list[Whole[tuple[str, TopicId]]] = []
+    large: list[_Large] = []
+    for plan, topic_id in topics:
+        if slices.used_up:
+            await slices.next()
+        name, placed = plan.name, PlacedTopic(topic_id, plan.assignments)
+        node = znodes.TopicNode(topic_id, len(plan.assignments), plan.config, above_epoch=above)
+        steps = creation_steps(name, placed, brokers.staying, term.stamp())
+        topic = Step([Create(znodes.topic(name), znodes.dump_topic(node)), Create(znodes.topic_id(topic_id))])
+        whole = Whole.of([topic, *steps], (name, topic_id))
+        if whole.fits(term.settings.multi_bytes_max):
+            small.append(whole)
+        else:
+            large.append(_Large(name, node, steps))
+    if small:
+        crash_point("controller.create.before")
+    refused = await write_batched(term, small, partial(_any_stands, term.session), _written)
+    errors = {topic_id: _refusal(name, error) for (name, topic_id), error in refused}
 
-    async def stands() -> bool:
-        return await read_topic(term.session, name) == node
-
-    crash_point("controller.create.before")
-    if len(multis) > 1:
-        await _create_in_parts(term, name, node, multis)
-    else:
-        topic = Create(znodes.topic(name), znodes.dump_topic(node))
+    async def create(each: _Large) -> None:
+        crash_point("controller.create.before")
         try:
-            await term.write(multis[0], stands, before=[topic, Create(znodes.topic_id(topic_id))])
-        except MultiFailed as failed:
-            raise _refused(name, failed) from failed
+            await _create_in_parts(term, each.name, each.node, term.pack(each.steps))
+        except StrandlineError as error:
+            errors[each.node.topic_id] = error
+        else:
+            crash_point("controller.create.written")
+
+    await pipelined(create, large, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+    return errors
+
+
+def _written(topics: Sequence[tuple[str, TopicId]]) -> None:
     crash_point("controller.create.written")
+
+
+async def _any_stands(session: FencedSession, topics: Sequence[tuple[str, TopicId]]) -> bool:
+    """True if one of these topics exists with its id. They are written together, and some may have been
+    deleted since."""
+
+    async def stands(topic_id: TopicId) -> bool:
+        return await session.exists(znodes.topic_id(topic_id)) is not None
+
+    ids = [topic_id for _, topic_id in topics]
+    return any(await pipelined(stands, ids, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX))
 
 
 async def _last_epoch(session: FencedSession) -> LeaderEpoch:
@@ -93,7 +148,7 @@ async def _create_in_parts(term: Term, name: str, node: znodes.TopicNode, multis
             begun,
         )
     except MultiFailed as failed:
-        raise _refused(name, failed) from failed
+        raise _refusal(name, failed) from failed
     crash_point("controller.create.marked")
     try:
         for multi in multis:
@@ -105,7 +160,7 @@ async def _create_in_parts(term: Term, name: str, node: znodes.TopicNode, multis
         raise
     except (BrokerForgotten, CoordinationError) as error:
         logger.error("creation failed, removing what was written", topic=name, reason=str(error))
-        await remove_topic(term, name, node.topic_id)
+        await remove_topic(term, MarkedTopic(name, node.topic_id, node.partitions))
         raise
 
 
@@ -125,7 +180,8 @@ async def write_part(term: Term, multi: Multi, *checks: Check) -> None:
     await term.write(multi, written, after=checks)
 
 
-def _refused(name: str, failed: MultiFailed) -> CoordinationError | TopicAlreadyExists:
-    if isinstance(failed.cause, NodeExists):
+def _refusal(name: str, error: StrandlineError) -> StrandlineError:
+    """The error of a topic that was not written."""
+    if isinstance(error, MultiFailed) and isinstance(error.cause, NodeExists):
         return TopicAlreadyExists(f"topic {name!r} exists already, or is still being deleted")
-    return failed
+    return error

@@ -215,7 +215,9 @@ class Growth:
         name, node = topic.name, topic.node
         children = await self._term.session.children(znodes.topic(name))
         unseen = sorted(each for each in znodes.numbers(children) if each >= node.partitions)
-        steps = await removal_steps(self._term, name, node.topic_id, unseen, reason=PARTITIONS_NOT_ADDED)
+        steps = await removal_steps(
+            self._term, name, node.topic_id, unseen, reason=PARTITIONS_NOT_ADDED, reads=self._term.session
+        )
         *parts, last = self._term.pack(steps)
         for part in parts:
             await write_removal(self._term, part, znodes.of_incarnation(node.topic_id))

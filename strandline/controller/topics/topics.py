@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import repeat
 
 import structlog
 
-from strandline.config.limits import TOPIC_CHANGES_IN_FLIGHT_MAX
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.doubts import doubts
 from strandline.controller.core.topics import Brokers, TopicPlan, plan_topic
 from strandline.controller.term.results import for_user
 from strandline.controller.term.term import Term
 from strandline.controller.topics.alteration import alter_config, check_alteration
-from strandline.controller.topics.creation import create_topic
-from strandline.controller.topics.deletion import mark_for_deletion, read_deletions, remove_topic
+from strandline.controller.topics.creation import NewIncarnation, create_topics
+from strandline.controller.topics.deletion import read_deletions, remove_topics
 from strandline.controller.topics.growth import Growth
+from strandline.controller.topics.marking import MarkedTopic, mark_for_deletion
 from strandline.controller.topics.mutations import count_mutations
 from strandline.errors import (
     InvalidReplicaAssignment,
@@ -29,7 +28,6 @@ from strandline.errors import (
     TopicAlreadyExists,
 )
 from strandline.ids import INTERNAL_PREFIX, TopicId
-from strandline.tasks import pipelined
 from strandline.vocabulary.admin import AlterTopic, NewTopic, TopicResult
 
 logger = structlog.get_logger(__name__)
@@ -58,19 +56,36 @@ class Topics:
         brokers = await self._term.brokers()
         # No await until the last plan: each plan counts the replicas that those before it placed.
         planned = [self._plan(new, brokers, repeated, validate_only, internal) for new in topics]
-        work = partial(self._create, brokers=brokers)
-        return await pipelined(work, planned, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+        return await self._create(planned, brokers)
 
     async def delete(
         self, names: Sequence[str], topic_ids: Sequence[str], repeated: Collection[str]
     ) -> list[TopicResult]:
         """Returns one outcome a name, in order. Without an error the topic is gone, and its name is free."""
-
-        async def delete(named: tuple[str, str]) -> TopicResult:
-            return await self._delete(*named, repeated)
-
-        named = zip(names, topic_ids or repeat(""), strict=False)
-        return await pipelined(delete, named, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+        errors: dict[str, StrandlineError] = {}
+        wanted: dict[str, str] = {}
+        for name, wanted_id in zip(names, topic_ids or repeat(""), strict=False):
+            if name in repeated:
+                errors[name] = InvalidRequest(f"topic {name!r} stands more than once in the request")
+            elif name.startswith(INTERNAL_PREFIX):
+                errors[name] = InvalidTopic(f"topic {name!r} is the system's own: it cannot be deleted")
+            else:
+                wanted[name] = wanted_id
+        ids: dict[str, TopicId] = {}
+        if wanted:
+            try:
+                marked, unmarked = await mark_for_deletion(self._term, wanted)
+            except StrandlineError as error:
+                marked, unmarked = [], dict.fromkeys(wanted, error)
+            errors |= unmarked
+            errors |= await self._remove(marked)
+            ids = {each.name: each.topic_id for each in marked}
+        return [
+            TopicResult(name, for_user(errors[name]))
+            if name in errors
+            else TopicResult(name, topic_id=ids[name])
+            for name in names
+        ]
 
     async def alter(self, alteration: AlterTopic) -> None:
         """Alters the config first, then the partition count. Checks both before any write; with
@@ -99,18 +114,14 @@ class Topics:
         """Continues unfinished work of earlier requests: deletions, creations and additions."""
         await self.growth.resume()
 
-        async def resume(marked: tuple[str, TopicId]) -> None:
-            name, topic_id = marked
-            if topic_id in self._under_way:
-                return
+        found = await read_deletions(self._term.session)
+        left = [marked for marked in found if marked.topic_id not in self._under_way]
+        for name, topic_id, _ in left:
             logger.info("going on with a deletion", topic=name, topic_id=topic_id)
-            try:
-                await self._remove(name, topic_id)
-            except OutcomeUnknown as error:
-                logger.warning("deletion not finished yet", topic=name, reason=error.message)
-
-        left = await read_deletions(self._term.session)
-        await pipelined(resume, left, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+        for name, error in (await self._remove(left)).items():
+            if not isinstance(error, OutcomeUnknown):
+                raise error
+            logger.warning("deletion not finished yet", topic=name, reason=error.message)
 
     # --- carrying them out ---------------------------------------------------------------------
 
@@ -145,37 +156,36 @@ class Topics:
         self._under_way.add(topic_id)
         return _Creation(plan, topic_id, warnings)
 
-    async def _create(self, planned: _Creation | TopicResult, brokers: Brokers) -> TopicResult:
-        if isinstance(planned, TopicResult):
-            return planned
-        name, topic_id = planned.plan.name, planned.topic_id
+    async def _create(
+        self, planned: Sequence[_Creation | TopicResult], brokers: Brokers
+    ) -> list[TopicResult]:
+        """The outcomes of these, in order."""
+        asked = [NewIncarnation(each.plan, each.topic_id) for each in planned if isinstance(each, _Creation)]
+        errors: dict[TopicId, StrandlineError] = {}
         try:
-            await create_topic(self._term, planned.plan, topic_id, brokers)
+            if asked:
+                errors = await create_topics(self._term, asked, brokers)
         except StrandlineError as error:
+            errors = {each.topic_id: error for each in asked}
+        finally:
+            self._under_way.difference_update(each.topic_id for each in asked)
+        return [each if isinstance(each, TopicResult) else self._outcome(each, errors) for each in planned]
+
+    def _outcome(self, created: _Creation, errors: Mapping[TopicId, StrandlineError]) -> TopicResult:
+        name, topic_id = created.plan.name, created.topic_id
+        if (error := errors.get(topic_id)) is not None:
             self._term.picture.remove(name, topic_id)
             return TopicResult(name, for_user(error))
-        finally:
-            self._under_way.discard(topic_id)
-        logger.info("topic created", topic=name, topic_id=topic_id, partitions=len(planned.plan.assignments))
-        return TopicResult(name, topic_id=topic_id, warnings=planned.warnings)
+        partitions = len(created.plan.assignments)
+        logger.info("topic created", topic=name, topic_id=topic_id, partitions=partitions)
+        return TopicResult(name, topic_id=topic_id, warnings=created.warnings)
 
-    async def _delete(self, name: str, wanted_id: str, repeated: Collection[str]) -> TopicResult:
+    async def _remove(self, topics: Sequence[MarkedTopic]) -> dict[str, StrandlineError]:
+        """Removes these marked topics. Returns the errors of those that are not removed, by name."""
+        ids = {each.topic_id for each in topics}
+        self._under_way |= ids
         try:
-            if name in repeated:
-                raise InvalidRequest(f"topic {name!r} stands more than once in the request")
-            if name.startswith(INTERNAL_PREFIX):
-                raise InvalidTopic(f"topic {name!r} is the system's own: it cannot be deleted")
-            topic_id = await mark_for_deletion(self._term.session, name, wanted_id)
-            await self._remove(name, topic_id)
-        except StrandlineError as error:
-            return TopicResult(name, for_user(error))
-        return TopicResult(name, topic_id=topic_id)
-
-    async def _remove(self, name: str, topic_id: TopicId) -> None:
-        self._under_way.add(topic_id)
-        try:
-            await remove_topic(self._term, name, topic_id)
+            errors = await remove_topics(self._term, topics)
         finally:
-            self._under_way.discard(topic_id)
-        self._term.picture.remove(name, topic_id)
-        logger.info("topic deleted", topic=name, topic_id=topic_id)
+            self._under_way -= ids
+        return {each.name: error for each, error in errors.items()}

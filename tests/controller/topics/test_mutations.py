@@ -8,8 +8,7 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX
-from strandline.controller.term.fenced_session import FencedSession
-from strandline.controller.topics.deletion import mark_for_deletion
+from strandline.controller.topics.marking import MarkedTopic, mark_for_deletion
 from strandline.controller.topics.mutations import RATE, RETRY_AFTER_MS_MAX, count_mutations
 from strandline.errors import InvalidPartitions, ThrottlingQuotaExceeded
 from strandline.ids import TopicId
@@ -20,6 +19,7 @@ from strandline.security.quotas.model import RATE_MIN, Quota, QuotaEntity, Quota
 from strandline.serving.asked import doing_for
 from strandline.vocabulary.admin import AlterTopic, NewTopic, TopicResult
 from tests.controller.support.running import Activate
+from tests.controller.support.tree_term import term_in
 from tests.controller.support.znodes_seen import topic_node
 from tests.hand_clock import HandClock
 from tests.znode_tree import ZnodeTree
@@ -86,12 +86,12 @@ async def test_a_topic_that_is_marked_already_counts_no_more() -> None:
     for path in (znodes.CONTROLLER_EPOCH, znodes.DELETE_TOPICS, znodes.TOPICS):
         await session.ensure_path(path)
     await session.create(znodes.topic("a"), znodes.dump_topic(znodes.TopicNode(TopicId("id"), 8, {})))
-    clock, fenced = HandClock(), FencedSession(session, 0)
+    clock, term, marked = HandClock(), term_in(session), [MarkedTopic("a", TopicId("id"), 8)]
     with doing_for(None, bill(clock)):
-        assert await mark_for_deletion(fenced, "a") == "id"
+        assert await mark_for_deletion(term, {"a": ""}) == (marked, {})
         clock.now_s += 3
         for _ in range(3):
-            assert await mark_for_deletion(fenced, "a") == "id"
+            assert await mark_for_deletion(term, {"a": ""}) == (marked, {})
 
 
 async def test_refusals_are_counted() -> None:
