@@ -164,6 +164,8 @@ class _Disturbance:
     lost: bool = False
     held: asyncio.Event | None = None
     reached: asyncio.Event | None = None
+    then: Callable[[], object] = lambda: None
+    """What happens before the loss is noticed."""
 
 
 class MemorySession:
@@ -191,9 +193,16 @@ class MemorySession:
 
     # --- what a test does to it --------------------------------------------------------------
 
-    def lose(self, kind: type[Operation] | None = None, *, applied: bool) -> None:
-        """The next such write meets a broken connection, before or after the server took it (E9)."""
-        self._disturbances.append(_Disturbance(kind, applied=applied, lost=True))
+    def lose(
+        self,
+        kind: type[Operation] | None = None,
+        *,
+        applied: bool,
+        then: Callable[[], object] = lambda: None,
+    ) -> None:
+        """The next such write meets a broken connection, before or after the server took it (E9). `then`
+        happens before the client notices the latter."""
+        self._disturbances.append(_Disturbance(kind, applied=applied, lost=True, then=then))
 
     def hold(self, kind: type[Operation] | None = None) -> tuple[asyncio.Event, asyncio.Event]:
         """The next such write is taken, its reply waits: (set once it was taken, set it to continue)."""
@@ -307,6 +316,7 @@ class MemorySession:
             disturbance.reached.set()
             await disturbance.held.wait()
         if disturbance.lost:
+            disturbance.then()
             raise ConnectionLost("after the server took it")
         if self.state is LinkState.ENDED:
             raise SessionEnded(f"session {self.session_id}")

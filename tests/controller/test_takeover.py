@@ -233,6 +233,52 @@ async def test_the_next_controller_continues_a_deletion_from_any_interruption(
         await check_replicas_deleted(session, created.topic_id, placed)
 
 
+MANY = [f"t{number:02}" for number in range(12)]
+"""Topics that do not fit into one multi, but more than one of them does."""
+
+
+async def test_a_controller_killed_between_the_writes_of_many_topics_leaves_each_whole_or_not_at_all(
+    zookeeper: str, open_session: SessionFactory, tmp_path: Path
+) -> None:
+    """CORRECTNESS E7."""
+    session = await open_session()
+    epochs = await register(session, [1, 2])
+    async with process(1, zookeeper, tmp_path, crash_points="controller.create.written") as one:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await one.create(*(new_topic(name, SMALL) for name in MANY))
+        await eventually(lambda: one.dead)
+    made = [name for name in MANY if await topic_node(session, name) is not None]
+    async with process(2, zookeeper, tmp_path) as two:
+        await eventually(two.is_active)
+        results = await two.create(*(new_topic(name, SMALL) for name in MANY))
+        assert [each.topic for each in results if each.error.code] == made
+        for name in MANY:
+            await check_whole(session, name, epochs)
+    assert 0 < len(made) < len(MANY)
+
+
+async def test_the_next_controller_continues_the_deletion_of_many_topics(
+    zookeeper: str, open_session: SessionFactory, tmp_path: Path
+) -> None:
+    """CORRECTNESS E7, Q1: the one before has removed some of them."""
+    session = await open_session()
+    await register(session, [1, 2])
+    async with process(1, zookeeper, tmp_path, crash_points="controller.delete.removed") as one:
+        created = await one.create(*(new_topic(name, SMALL) for name in MANY))
+        placed = {each.topic_id: await assignments(session, each.topic) for each in created}
+        with pytest.raises(grpc.aio.AioRpcError):
+            await one.delete(*MANY)
+        await eventually(lambda: one.dead)
+    left = [name for name in MANY if not await is_gone(session, name)]
+    async with process(2, zookeeper, tmp_path) as two:
+        await eventually(two.is_active)
+        await eventually(lambda: no_deletion_under_way(session))
+        for topic_id, assigned in placed.items():
+            await check_replicas_deleted(session, topic_id, assigned)
+        assert [name for name in MANY if not await is_gone(session, name)] == []
+    assert 0 < len(left) < len(MANY)
+
+
 async def test_a_marker_without_a_topic_is_removed(zookeeper: str, open_session: SessionFactory) -> None:
     session = await open_session()
     await session.ensure_path(znodes.DELETE_TOPICS)
