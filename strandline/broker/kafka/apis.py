@@ -55,7 +55,7 @@ def kafka_router(
     fetches = FetchApi(log.reads, hints, settings, manager.clock)
     lists = OffsetsApi(log)
     clock = manager.clock
-    requests, leaders = partial(ControllerRequests, controller), Leaders(log.described, clock)
+    requests, leaders = partial(ControllerRequests, controller), Leaders(log.described, view.is_led, clock)
     defaults = TopicDefaults(settings, lambda: manager.live)
     topics = TopicsApi(requests, view.outlines, leaders, defaults, access, clock)
     configs = ConfigsApi(requests, view.outlines, settings, own, access, clock)

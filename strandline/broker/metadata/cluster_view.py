@@ -18,6 +18,7 @@ from strandline.broker.metadata.prompt_reads import PromptReads, Unanswered
 from strandline.broker.metadata.shared_look import SharedLook
 from strandline.broker.metadata.topic_cache import TopicCache
 from strandline.broker.metadata.topic_outlines import TopicOutlines
+from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.config.services.broker import BrokerSettings
@@ -270,13 +271,27 @@ class ClusterView:
                 return PartitionMetadata(
                     p.partition, state.leader, state.leader_epoch, assigned, state.isr_ids
                 )
-            # A leader that is not registered does not lead, and has no address that the answer could name.
-            known = replica.leader in self._manager.live and replica.leader_epoch != replica.led_epoch
-            if known and replica.leader_epoch > p.leader_epoch:
+            if self._follows(replica) and replica.leader_epoch > p.leader_epoch:
                 return p.led_by(replica.leader, replica.leader_epoch)
             return p
 
         return TopicMetadata(topic.name, topic.topic_id, tuple(map(newest, topic.partitions)), topic.config)
+
+    def _follows(self, replica: LocalReplica) -> bool:
+        """True if this broker knows the leader of the replica. A leader that is not registered does not lead,
+        and has no address that an answer could name."""
+        return replica.leader in self._manager.live and replica.leader_epoch != replica.led_epoch
+
+    def is_led(self, partition: TopicPartition, topic_id: str) -> bool:
+        """True if this broker leads or follows this partition of this topic. It costs no reading; another
+        broker's partition is not known here."""
+        try:
+            replica = self._manager.named(*partition)
+        except (UnknownTopicOrPartition, NotLeaderOrFollower):
+            return False
+        if replica.key.topic_id != topic_id:
+            return False
+        return replica.leadership is not None or self._follows(replica)
 
     async def wait_for_leaders(self, waits: Sequence[LeaderWait], max_wait_s: float) -> None:
         """Waits until each of these partitions has a leader with a higher epoch than this, bounded by the

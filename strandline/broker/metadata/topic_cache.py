@@ -225,7 +225,7 @@ class TopicCache:
             if not node.partitions:  # still being created: it is a topic once it has all of them
                 raise NoNode(znodes.topic(name))
             live = self._live()
-            partitions, lives = await self._read_partitions(name, range(node.partitions))
+            partitions, lives = await self._read_partitions(name, range(node.partitions), {})
             if (await self._node(name)).topic_id == node.topic_id:
                 break
         topic = TopicMetadata(name, node.topic_id, tuple(partitions), dict(node.config))
@@ -238,11 +238,13 @@ class TopicCache:
         return znodes.load_topic(name, await self._get(znodes.topic(name)))
 
     async def _read_outdated(self, name: str, known: _Known) -> _Known:
-        """Reads only those partitions; the whole topic if it is another one now, or has grown."""
+        """Reads the states of only those partitions; the whole topic if it is another one now, or has
+        grown. AR stays as the whole topic was read, unless the ISR shows that it has changed."""
         numbers, known.outdated = sorted(known.outdated), set()
-        there = [number for number in numbers if number < len(known.topic.partitions)]
+        assigned = {each.partition: each.replicas for each in known.topic.partitions}
+        there = [number for number in numbers if number in assigned]
         try:
-            found, lives = await self._read_partitions(name, there)
+            found, lives = await self._read_partitions(name, there, assigned)
             if known.differs(await self._node(name)):
                 return await self._read_whole(name)
         except BaseException:
@@ -256,20 +258,19 @@ class TopicCache:
         return known
 
     async def _read_partitions(
-        self, name: str, numbers: range | list[int]
+        self, name: str, numbers: range | list[int], assigned: Mapping[int, tuple[int, ...]]
     ) -> tuple[list[PartitionMetadata], Lives]:
+        """Reads these partitions; AR of those only that have none in `assigned`, or an ISR beyond it."""
+
         async def read(partition: int) -> tuple[PartitionMetadata, PartitionState]:
             """Reads one partition. An unreadable one gets no leader, so that the topic's other partitions
             still work."""
-            raw = await self._get(znodes.replicas(name, partition))
-            record = await self._get(znodes.isr(name, partition))
-            replicas: tuple[int, ...] = ()
-            state = NEVER_LED
-            try:
-                replicas = znodes.load_replicas(name, partition, raw)
-                state = isr_znodes.load_isr(name, partition, record)
-            except znodes.UnreadableZnode as error:
-                self._unreadable.report(error)
+            replicas = assigned.get(partition) or await self._assigned(name, partition)
+            state = self._state(name, partition, await self._get(znodes.isr(name, partition)))
+            if partition in assigned and not set(replicas).issuperset(state.isr_ids):
+                replicas = await self._assigned(name, partition)
+            if not replicas:
+                state = NEVER_LED
             metadata = PartitionMetadata(partition, state.leader, state.leader_epoch, replicas, state.isr_ids)
             return metadata, state
 
@@ -285,6 +286,21 @@ class TopicCache:
             else:
                 partitions.append(metadata.without_leader())
         return partitions, lives
+
+    async def _assigned(self, name: str, partition: int) -> tuple[int, ...]:
+        """AR; empty if it is unreadable."""
+        try:
+            return znodes.load_replicas(name, partition, await self._get(znodes.replicas(name, partition)))
+        except znodes.UnreadableZnode as error:
+            self._unreadable.report(error)
+            return ()
+
+    def _state(self, name: str, partition: int, record: bytes) -> PartitionState:
+        try:
+            return isr_znodes.load_isr(name, partition, record)
+        except znodes.UnreadableZnode as error:
+            self._unreadable.report(error)
+            return NEVER_LED
 
     async def _lives_of(self, states: Iterable[PartitionState]) -> dict[BrokerId, BrokerEpoch | None]:
         """The life in which each leader is registered. A leader that this broker does not know to be alive

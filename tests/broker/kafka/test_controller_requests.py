@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,6 +124,14 @@ class Described:
     def __init__(self, *looks: TopicMetadata | None) -> None:
         self.looks = list(looks)
         self.waits: list[Sequence[LeaderWait]] = []
+        self.led_here: dict[tuple[int, str], int] = {}
+        """From which look on the broker's own replicas know a leader, by partition and topic id."""
+        self._own_looks: Counter[tuple[int, str]] = Counter()
+
+    def led(self, partition: TopicPartition, topic_id: str) -> bool:
+        here = (partition.partition, topic_id)
+        self._own_looks[here] += 1
+        return here in self.led_here and self._own_looks[here] > self.led_here[here]
 
     async def describe(self, query: MetadataQuery) -> MetadataAnswer:
         self.waits.append(query.waits)
@@ -133,7 +142,7 @@ class Described:
 
     async def unled(self) -> set[str]:
         clock = FastClock()
-        return await Leaders(self.describe, clock).wait({"t": Made("i", 3)}, Deadline(clock, 5_000))
+        return await Leaders(self.describe, self.led, clock).wait({"t": Made("i", 3)}, Deadline(clock, 5_000))
 
 
 @pytest.mark.parametrize(
@@ -151,6 +160,22 @@ async def test_what_is_not_led_is_read_again() -> None:
     await described.unled()
     first, second = TopicPartition("t", 1), TopicPartition("t", 2)
     assert described.waits == [[], [LeaderWait(first, 4), LeaderWait(second, -1)]]
+
+
+async def test_what_the_brokers_own_replicas_know_is_not_read() -> None:
+    """A request for a hundred topics would otherwise read all of their znodes at each look."""
+    described = Described(topic(UNLED, UNLED, UNLED))
+    described.led_here = {(number, "i"): 0 for number in range(3)}
+    assert await described.unled() == set() and described.waits == []
+    described.led_here = {(0, "i"): 0, (1, "i"): 20, (2, "i"): 20}
+    assert await described.unled() == set()
+    assert len(described.waits) < 7, "it reads as often as it looks"
+
+
+async def test_replicas_of_an_earlier_topic_of_the_name_say_nothing() -> None:
+    described = Described(topic(LED, UNLED, LED))
+    described.led_here = {(number, "older"): 0 for number in range(3)}
+    assert await described.unled() == {"t"}
 
 
 async def test_the_wait_ends_with_the_clients() -> None:

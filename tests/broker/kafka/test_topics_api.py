@@ -29,7 +29,7 @@ from strandline.security.quotas.model import Quota, QuotaEntity, Quotas
 from strandline.vocabulary.admin import CreateTopics, DeleteTopics, TopicResult
 from strandline.vocabulary.log import MetadataAnswer, MetadataQuery
 from tests.broker.kafka.support.asking import called
-from tests.broker.kafka.support.controller import MemoryController
+from tests.broker.kafka.support.controller import MemoryController, no_replica
 from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK, settings
 from tests.hand_clock import HandClock
@@ -51,7 +51,12 @@ def api() -> TopicsApi:
     controller = partial(ControllerRequests, MemoryController(unread).link)
     outlines = TopicOutlines(unread, Soon, CLOCK)  # type: ignore[arg-type]  # nothing is read
     return TopicsApi(
-        controller, outlines, Leaders(undescribed, CLOCK), TopicDefaults(settings(), dict), OPEN, CLOCK
+        controller,
+        outlines,
+        Leaders(undescribed, no_replica, CLOCK),
+        TopicDefaults(settings(), dict),
+        OPEN,
+        CLOCK,
     )
 
 
@@ -81,7 +86,7 @@ async def test_who_is_over_the_quota_of_the_controller_waits_for_the_longest_wai
         ]
 
     outlines = TopicOutlines(unread, Soon, CLOCK)  # type: ignore[arg-type]  # nothing is read
-    defaults, leaders = TopicDefaults(settings(), dict), Leaders(undescribed, CLOCK)
+    defaults, leaders = TopicDefaults(settings(), dict), Leaders(undescribed, no_replica, CLOCK)
     requests = partial(ControllerRequests, MemoryController(over).link)
     topics = TopicsApi(requests, outlines, leaders, defaults, OPEN, CLOCK)
     clock = HandClock()

@@ -29,6 +29,7 @@ from strandline.vocabulary.metadata import (
     Registration,
     TopicMetadata,
 )
+from tests.broker.kafka.support.controller import no_replica
 from tests.broker.support.access import CALLER, OPEN
 from tests.broker.support.replicas import CLOCK, settings
 from tests.strandline.client.network import FastClock
@@ -61,7 +62,9 @@ class Controller(ControllerRequests):
     def on_demand(self, clock: Clock = CLOCK, **given: Any) -> TopicsOnDemand:
         brokers = settings(**given)
         defaults = TopicDefaults(brokers, lambda: LIVE)
-        return TopicsOnDemand(lambda _: self, defaults, OPEN, clock, brokers, Leaders(self.describe, clock))
+        return TopicsOnDemand(
+            lambda _: self, defaults, OPEN, clock, brokers, Leaders(self.describe, no_replica, clock)
+        )
 
     async def describe(self, query: MetadataQuery) -> MetadataAnswer:
         """Each topic that was asked for has a leader from some look on."""

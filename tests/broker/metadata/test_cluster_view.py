@@ -15,7 +15,7 @@ from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.metadata.cluster_view import AWAY_S, SIZES_WAIT_S, ClusterView
 from strandline.config.limits import ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX
 from strandline.errors import InvalidTopic, LeaderNotAvailable
-from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
+from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, TopicPartition
 from strandline.ports import LinkState
 from strandline.vocabulary.log import LeaderWait
 from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings
@@ -89,6 +89,28 @@ async def test_a_named_successor_is_not_reported_as_the_leader_of_its_predecesso
         assert await leader_and_epoch() != (3, 6)
         seat.manager.follow(seat.replica, BrokerId(3), LeaderEpoch(7))
         assert await leader_and_epoch() == (3, 7)
+
+
+async def test_a_broker_knows_without_a_reading_that_its_own_partitions_are_led(tmp_path: Path) -> None:
+    """It says so only of the topic that has the id, and where an answer would name the leader too."""
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        topic_id, reads = seat.replica.key.topic_id, Counter(seat.coordination.reads)
+
+        def is_led() -> bool:
+            return view.is_led(NAME, topic_id)
+
+        seat.lead(6)
+        assert is_led()
+        assert not view.is_led(NAME, "f" * 32), "a topic that was created anew"
+        assert not view.is_led(TopicPartition(NAME.topic, 9), topic_id), "no replica of it is here"
+        seat.manager.retire(seat.replica, BrokerId(3))
+        assert not is_led(), "the named successor is not elected yet"
+        seat.manager.follow(seat.replica, BrokerId(3), LeaderEpoch(7))
+        assert is_led()
+        seat.manager.peers.live_changed({broker: LIVE[broker] for broker in LIVE if broker != 3})
+        assert not is_led(), "its leader is gone"
+        assert seat.coordination.reads == reads
 
 
 async def test_a_leader_reports_the_replicas_that_it_leads(tmp_path: Path) -> None:

@@ -146,6 +146,26 @@ async def test_only_outdated_partitions_are_read_again(tree: Tree) -> None:
     assert tree.isr_reads == [1, 2, 1]
 
 
+async def test_the_replicas_of_an_outdated_partition_are_read_again_only_if_its_isr_goes_beyond_them(
+    tree: Tree,
+) -> None:
+    """Clients wait for leaders, of which AR says nothing; but no answer names a leader that is no replica."""
+    _ = await tree.epochs()
+    first = znodes.replicas("t", 0)
+    tree.elect(0, 7)
+    tree.cache.outdated(TopicPartition("t", 0))
+    assert await tree.epochs() == [7, 1, 1]
+    assert tree.reads[first] == 1
+    tree.nodes[first] = znodes.dump_replicas([BrokerId(1), BrokerId(3)])
+    members = tuple(IsrMember(BrokerId(broker), BrokerEpoch(5)) for broker in (1, 3))
+    state = PartitionState(BrokerId(1), LeaderEpoch(8), members)
+    tree.nodes[znodes.isr("t", 0)] = isr_znodes.dump_isr(state)
+    tree.cache.outdated(TopicPartition("t", 0))
+    partition = (await tree.cache.topic("t")).partitions[0]
+    assert (partition.replicas, partition.isr, partition.leader_epoch) == ((1, 3), (1, 3), 8)
+    assert tree.reads[first] == 2
+
+
 async def test_a_topic_outdated_during_a_reading_is_read_again_in_it(tree: Tree) -> None:
     _ = await tree.epochs()
     tree.cache.outdated(TopicPartition("t", 0))

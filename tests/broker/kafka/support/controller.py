@@ -46,3 +46,8 @@ class MemoryController:
 
     async def close(self) -> None:
         self.asked.clear()
+
+
+def no_replica(*_: object) -> bool:
+    """A broker without replicas: it does not know what is led."""
+    return False
