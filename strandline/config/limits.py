@@ -58,7 +58,7 @@ QUOTAS_PER_REQUEST_MAX: Final = 1_000
 """Entities whose quotas one request may change."""
 REPLICAS_PER_BROKER_MAX: Final = 20_000
 TOPIC_CHANGES_IN_FLIGHT_MAX: Final = 64
-"""Topics that one request has created or deleted at the same time."""
+"""Topics that one request changes at the same time, if each has writes of its own."""
 
 SIMULATION_SEED_MAX: Final = 2**53 - 1
 """The largest seed of a simulation: a plan is JSON, of which some readers change larger numbers."""

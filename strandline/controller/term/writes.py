@@ -1,7 +1,7 @@
 """Packs the writes of topics into `multi`s.
 
 A partition's znodes and its state-change requests are always in the same one, and so is all that is to be
-written as a whole. The requests of one multi take one znode a broker, whatever topics they are about.
+written as a whole. The requests of one multi take one znode a broker, also those about different topics.
 """
 
 from __future__ import annotations
@@ -212,8 +212,13 @@ class Whole(Generic[T]):
         return any(broker in step.adds for step in self.steps)
 
     @property
+    def operations(self) -> list[Operation]:
+        """Its operations in a multi, without the queues' entries."""
+        return [each for step in self.steps for each in step.operations]
+
+    @property
     def length(self) -> int:
-        """The number of its operations in a multi, without the queues' entries."""
+        """The number of these."""
         return sum(len(step.operations) for step in self.steps)
 
 

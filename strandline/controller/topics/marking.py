@@ -1,4 +1,4 @@
-"""Marks topics for deletion. A marked topic is deleted, whatever becomes of the controller that marked it."""
+"""Marks topics for deletion. A marked topic is deleted, if not by this controller then by the next one."""
 
 from __future__ import annotations
 

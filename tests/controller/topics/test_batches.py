@@ -10,7 +10,7 @@ import pytest
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.controller.topics.topics import Topics
-from strandline.errors import InvalidRequest, UnknownTopicOrPartition
+from strandline.errors import InvalidRequest, TopicAlreadyExists, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.ports import Create, Delete, Operation, SetData
 from strandline.vocabulary.admin import NewTopic
@@ -238,6 +238,52 @@ async def test_requests_at_the_same_time_share_no_topic() -> None:
             tasks.create_task(note(memory.delete(*left)))
             tasks.create_task(note(memory.delete(*right)))
         assert {error for outcomes in both[2:] for error in outcomes.values()} == {""}
+        await check_removed(memory)
+
+
+async def test_topics_that_exist_are_found_together() -> None:
+    """A refusal names one of them; each of the others would cost one more write."""
+    async with in_memory() as memory:
+        await memory.create(*NAMES[:15], partitions=3)
+        memory.session.multis.clear()
+        next_term = Topics(term_in(memory.session))  # it has not read which topics there are
+        new = [NewTopic(name, 0, assignments=[(1, 2)] * 3) for name in NAMES]
+        results = await next_term.create(new, (), validate_only=False, internal=False)
+        assert [each.error is None for each in results] == [False] * 15 + [True] * 5
+        assert {type(each.error) for each in results[:15]} == {TopicAlreadyExists}
+        assert len(memory.session.multis) == 2
+        await check_made(memory, NAMES)
+
+
+async def test_two_deletions_of_the_same_topics_cost_no_write_for_each_topic() -> None:
+    """A client whose request took long sends it again."""
+    async with in_memory() as memory:
+        await memory.create(*NAMES, partitions=3)
+        memory.session.multis.clear()
+        both: list[dict[str, str]] = []
+
+        async def delete() -> None:
+            both.append(await memory.delete(*NAMES))
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(delete())
+            tasks.create_task(delete())
+        assert both == [DONE, DONE]
+        assert len(memory.session.multis) < 8
+        await check_removed(memory)
+
+
+async def test_topics_that_all_change_are_deleted_nevertheless() -> None:
+    """New topics are elected leaders while they are deleted."""
+    async with in_memory() as memory:
+        await memory.create(*NAMES, partitions=3)
+        paths = [znodes.replicas(name, 0) for name in NAMES]
+        changes = [SetData(path, znodes.dump_replicas((2, 1)), -1) for path in paths]
+        once(memory, Delete, paths[0], *changes)
+        memory.session.multis.clear()
+        assert await memory.delete(*NAMES) == DONE
+        sizes = [len(multi) for multi in memory.session.multis[1:-1]]
+        assert sum(sizes) < 8 * sizes[0], "each of 20 refusals wrote all that were left again"
         await check_removed(memory)
 
 
