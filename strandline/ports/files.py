@@ -51,6 +51,12 @@ class Files(Protocol):
         it cannot be opened."""
         ...
 
+    def sync_all(self, descriptor: int) -> bool:
+        """As `sync` and `sync_directory` of everything on the disk that has this open file. False, with
+        nothing done, if the system cannot do this, or would not report each failed write. Raises SyncFailed,
+        also for a write of any file there that failed since the descriptor was opened."""
+        ...
+
     def make_directory(self, path: Path) -> bool:
         """Create a directory with its parents; False if it existed. Raises FileExistsError if a file has
         its path. Its parents survive a loss of power then, and its own name after `sync_directory`."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
+from strandline.adapters.system.file_system_sync import can_sync_file_system, sync_file_system
 from strandline.adapters.system.volume import volume_identity
 from strandline.ports import NO_DESCRIPTORS, SyncFailed
 
@@ -91,6 +92,12 @@ class SystemFiles:
             _sync(os.fsync, descriptor)
         finally:
             self.close(descriptor)
+
+    def sync_all(self, descriptor: int) -> bool:
+        if not can_sync_file_system(descriptor):
+            return False
+        _sync(sync_file_system, descriptor)
+        return True
 
     def make_directory(self, path: Path) -> bool:
         try:

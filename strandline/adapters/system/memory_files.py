@@ -97,6 +97,12 @@ class MemoryFiles:
         if isinstance(folder, Folder):
             folder.sync()
 
+    def sync_all(self, descriptor: int) -> bool:
+        path = self._locks[descriptor] if descriptor in self._locks else self._open[descriptor][0]
+        self._sync("sync_all", path)
+        self._root.sync_all()
+        return True
+
     def make_directory(self, path: Path) -> bool:
         found = self._find(path)
         if isinstance(found, File):

@@ -93,6 +93,15 @@ class Folder:
             _apply(self.synced, names)
         self.unsynced.clear()
 
+    def sync_all(self) -> None:
+        """Sync the names, and everything in this folder."""
+        self.sync()
+        for node in self.entries.values():
+            if isinstance(node, Folder):
+                node.sync_all()
+            else:
+                node.sync()
+
     def clear(self) -> None:
         """Remove every name, also those in folders of this one."""
         for name, node in list(self.entries.items()):

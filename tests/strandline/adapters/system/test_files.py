@@ -120,6 +120,22 @@ def test_a_loss_of_power_takes_unsynced_data() -> None:
     assert torn.sizes(folder) == {"synced": 3, "bytes only": 3, "names only": 1}
 
 
+def test_everything_on_the_disk_is_synced_in_one_call() -> None:
+    """CORRECTNESS E18: bytes and names, of files and folders, wherever they are."""
+    files, data = MemoryFiles(), Path("/data")
+    lock = files.lock(data / "lock")
+    for name in ("one", "two"):
+        files.make_directory(data / name)
+        files.append(files.open(data / name / "file", create=True), (b"12",))
+    files.rename(data / "two" / "file", data / "two" / "other name")
+    assert files.after_power_loss(lambda n: 0).directories(data) == []
+    assert files.sync_all(lock)
+    found = files.after_power_loss(lambda n: 0)
+    assert found.sizes(data / "one") == {"file": 2}
+    assert found.sizes(data / "two") == {"other name": 2}
+    assert found.sizes(data) == {"lock": 0}
+
+
 def test_a_name_that_was_not_synced_may_be_the_old_one() -> None:
     """CORRECTNESS H7: a rename counts once the folder is synced."""
     files, folder = MemoryFiles(), Path("/d")
