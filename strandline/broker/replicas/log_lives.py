@@ -30,14 +30,17 @@ def open_log(
     files: Files,
     *,
     clean: bool,
+    new: bool = False,
     power_lost: bool,
 ) -> PartitionLog:
-    """Opens a log. `power_lost`: what the last life did not sync may be lost. Raises StorageBusy."""
+    """Opens a log, or begins a `new` one in a folder that was just made. `power_lost`: what the last life did
+    not sync may be lost. Raises StorageBusy."""
     log = PartitionLog.open(
         path,
         config,
         clock=clock,
         clean=clean,
+        new=new,
         power_lost=power_lost,
         files=files,
         producers_max=settings.producers_per_partition_max,

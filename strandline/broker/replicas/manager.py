@@ -164,8 +164,12 @@ class ReplicaManager:
             is_new = self.folder.files.make_directory(path)
             watermark = self._watermarks.get(key)
             self._watermarks.begin(key)
-            Description(name, key, config.overrides()).save(path, files=self.folder.files, sync=False)
-            existing = self._open(name, key, path, config, clean=is_new)
+            description = Description(name, key, config.overrides())
+            if is_new:
+                description.save_new(path, files=self.folder.files)
+            else:
+                description.save(path, files=self.folder.files, sync=False)
+            existing = self._open(name, key, path, config, new=is_new)
             existing.watermark_known = watermark.known
             existing.raise_watermark(watermark.reached)
             judge_made(existing.log, self.folder)
@@ -173,9 +177,16 @@ class ReplicaManager:
         return existing
 
     def _open(
-        self, name: TopicPartition, key: PartitionKey, path: Path, config: TopicConfig, *, clean: bool
+        self,
+        name: TopicPartition,
+        key: PartitionKey,
+        path: Path,
+        config: TopicConfig,
+        *,
+        clean: bool = False,
+        new: bool = False,
     ) -> Replica:
-        log = self._open_log(name, path, config, clean=clean, power_lost=self.folder.power_lost)
+        log = self._open_log(name, path, config, clean=clean, new=new, power_lost=self.folder.power_lost)
         watermark = self._watermarks.get(key)
         replica = Replica(
             name,
@@ -195,10 +206,19 @@ class ReplicaManager:
         return replica
 
     def _open_log(
-        self, name: TopicPartition, path: Path, config: TopicConfig, *, clean: bool, power_lost: bool
+        self,
+        name: TopicPartition,
+        path: Path,
+        config: TopicConfig,
+        *,
+        clean: bool = False,
+        new: bool = False,
+        power_lost: bool,
     ) -> PartitionLog:
-        settings, files = self.settings, self.folder.files
-        return open_log(name, path, config, settings, self.clock, files, clean=clean, power_lost=power_lost)
+        return open_log(
+            name, path, config, self.settings, self.clock, self.folder.files,
+            clean=clean, new=new, power_lost=power_lost,
+        )  # fmt: skip
 
     def reconfigure(self, replica: Replica, assignment: PartitionAssignment, config: TopicConfig) -> None:
         """Takes the assignment and config read from ZooKeeper. Ignores an assignment that is older than the
@@ -234,9 +254,7 @@ class ReplicaManager:
         """Opens a closed replica again, as a follower. Raises OSError, StorageFailed; then it stays
         closed."""
         unjudged = replica.key in self._unjudged
-        log = self._open_log(
-            replica.name, replica.log.directory, replica.config, clean=False, power_lost=unjudged
-        )
+        log = self._open_log(replica.name, replica.log.directory, replica.config, power_lost=unjudged)
         if unjudged and log.failed is None and self.folder.life_before is not None:
             log.provenance.mark_unsure(self.folder.life_before)
             self._unjudged.discard(replica.key)

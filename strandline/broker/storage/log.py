@@ -68,7 +68,7 @@ class PartitionLog:
         """Ends the log: a file outside its folder, on which it depends, could not be written."""
         self.on_failed: Callable[[], None] | None = None
         """Called once when the log fails, on the thread that met the failure."""
-        self._epoch_file = EpochFile(directory, recovered.epochs, files)
+        self._epoch_file = EpochFile(directory, recovered.epochs, files, is_new=recovered.is_new)
         self._cutting_to = maxsize  # the end of the cut in progress: records above it are not missed
         self._state = StateFile(directory, recovered.state, files)
         self._segments = Segments(directory, files, recovered.segments, clock.wall_ms())
@@ -85,18 +85,12 @@ class PartitionLog:
 
     @classmethod
     def open(
-        cls,
-        directory: Path,
-        config: TopicConfig,
-        *,
-        clock: Clock,
-        clean: bool,
-        power_lost: bool = False,
-        files: Files,
-        producers_max: int = PRODUCERS_PER_PARTITION_MAX,
-        producer_expiry_ms: int = PRODUCER_EXPIRY_MS,
-    ) -> PartitionLog:
-        """Open or begin a log. `clean`: the last life closed it cleanly, so nothing is scanned.
+        cls, directory: Path, config: TopicConfig, *,
+        clock: Clock, clean: bool, new: bool = False, power_lost: bool = False, files: Files,
+        producers_max: int = PRODUCERS_PER_PARTITION_MAX, producer_expiry_ms: int = PRODUCER_EXPIRY_MS,
+    ) -> PartitionLog:  # fmt: skip
+        """Open or begin a log. `new`: its folder was just made, with nothing of a log in it. `clean`: the
+        last life closed it cleanly, so nothing is scanned.
 
         Without it, or where the folder shows otherwise, the log is recovered, after a loss of power
         (`power_lost`) by other rules: see `recovery`. A folder that cannot be read gives a log that has
@@ -105,7 +99,7 @@ class PartitionLog:
         producers = ProducerState(producers_max=producers_max, expiry_ms=producer_expiry_ms)
         recovered = open_folder(
             directory, files=files, producers=producers, interval=config.index_interval_bytes,
-            clean=clean, power_lost=power_lost, now_ms=clock.wall_ms(),
+            clean=clean, new=new, power_lost=power_lost, now_ms=clock.wall_ms(),
         )  # fmt: skip
         return cls(directory, config, clock=clock, files=files, recovered=recovered, producers=producers)
 

@@ -64,6 +64,14 @@ class Recovered:
     """A sync failed in the last life; the affected files were rewritten, and are synced."""
     failed: str | None = None
     """Why the folder could not be read."""
+    is_new: bool = False
+    """The folder was made for this log, and has none of its files yet."""
+
+    @classmethod
+    def new(cls, directory: Path, files: Files) -> Recovered:
+        """An empty log in a folder that was just made. Nothing is read, and nothing written."""
+        segments = [Segment(directory, 0, files)]
+        return cls(segments, LogState(), EpochCache(), state_changed=False, epochs_changed=False, is_new=True)
 
     @classmethod
     def unreadable(cls, directory: Path, files: Files, reason: str) -> Recovered:
@@ -81,10 +89,13 @@ def open_folder(
     producers: ProducerState,
     interval: int,
     clean: bool,
+    new: bool,
     power_lost: bool,
     now_ms: int,
 ) -> Recovered:
-    """`recover`, and store its result. Raises StorageBusy."""
+    """`recover`, and store its result; a new folder is not read. Raises StorageBusy."""
+    if new:
+        return Recovered.new(directory, files)
     try:
         files.make_directory(directory)
         recovered = recover(

@@ -27,10 +27,7 @@ def write_atomically(path: Path, data: bytes, *, files: Files, sync: bool = True
     descriptor = files.open(partial, create=True)
     try:
         files.truncate(descriptor, 0)
-        written = files.append(descriptor, (data,)) if data else 0
-        if written != len(data):
-            files.truncate(descriptor, 0)  # else it holds the last free bytes
-            raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes fit", str(path))
+        _append_whole(descriptor, data, path, files)
         if sync:
             files.sync(descriptor)
     finally:
@@ -38,6 +35,24 @@ def write_atomically(path: Path, data: bytes, *, files: Files, sync: bool = True
     files.rename(partial, path)
     if sync:
         files.sync_directory(path.parent)
+
+
+def write_new(path: Path, data: bytes, *, files: Files) -> None:
+    """Write a file that does not exist, unsynced. A crash may leave a part of it, so it is only for files
+    whose reader recognises a part. Raises OSError."""
+    descriptor = files.open(path, create=True)
+    try:
+        _append_whole(descriptor, data, path, files)
+    finally:
+        files.close(descriptor)
+
+
+def _append_whole(descriptor: int, data: bytes, path: Path, files: Files) -> None:
+    """Write the content of an empty file."""
+    written = files.append(descriptor, (data,)) if data else 0
+    if written != len(data):
+        files.truncate(descriptor, 0)  # else it holds the last free bytes
+        raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes fit", str(path))
 
 
 def read_whole(path: Path, *, files: Files) -> bytes:

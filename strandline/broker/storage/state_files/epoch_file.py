@@ -8,33 +8,37 @@ from typing import Final
 import google_crc32c
 
 from strandline.broker.core.replication.epochs import EpochCache, EpochEntry
-from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
+from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically, write_new
 from strandline.ports import Files
 
 EPOCH_FILE: Final = "epochs"
 _VERSION: Final = "1"
 
 
-def write_epochs(directory: Path, epochs: EpochCache, *, files: Files) -> None:
+def write_epochs(directory: Path, epochs: EpochCache, *, files: Files, new: bool = False) -> None:
     """Write the cache into the page cache: it survives the process. Raises OSError.
 
     It is not synced, as the records that follow are not either. A file that a loss of power damaged is
-    rebuilt from the batches, each of which has its epoch.
+    rebuilt from the batches, each of which has its epoch. `new`: there is no file yet, so that a kill, too,
+    may leave a damaged one: without it the cache would be as empty.
     """
     lines = "".join(f"{entry.epoch} {entry.start_offset}\n" for entry in epochs.entries)
     crc = google_crc32c.value(lines.encode())
-    write_atomically(
-        directory / EPOCH_FILE, f"{_VERSION} {crc:08x}\n{lines}".encode(), files=files, sync=False
-    )
+    path, content = directory / EPOCH_FILE, f"{_VERSION} {crc:08x}\n{lines}".encode()
+    if new:
+        write_new(path, content, files=files)
+    else:
+        write_atomically(path, content, files=files, sync=False)
 
 
 class EpochFile:
     """The file of a cache that its owner changes."""
 
-    __slots__ = ("_directory", "_epochs", "_files", "_outdated")
+    __slots__ = ("_directory", "_epochs", "_files", "_is_new", "_outdated")
 
-    def __init__(self, directory: Path, epochs: EpochCache, files: Files) -> None:
-        """The file must hold the cache as it is now."""
+    def __init__(self, directory: Path, epochs: EpochCache, files: Files, *, is_new: bool) -> None:
+        """The file must hold the cache as it is now. `is_new`: there is none, and the cache is empty."""
+        self._is_new = is_new
         self._directory = directory
         self._epochs = epochs
         self._files = files
@@ -46,7 +50,8 @@ class EpochFile:
         self._outdated = self._outdated or changed
         if not self._outdated:
             return False
-        write_epochs(self._directory, self._epochs, files=self._files)
+        is_new, self._is_new = self._is_new, False  # before the attempt: it may leave a file
+        write_epochs(self._directory, self._epochs, files=self._files, new=is_new)
         self._outdated = False
         return True
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
+from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically, write_new
 from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.ports import Files
 
@@ -33,7 +33,15 @@ class Description:
 
     def save(self, folder: Path, *, files: Files, sync: bool = True) -> None:
         """Replaces the file. A folder without it belongs to no replica; without `sync` the caller syncs it
-        before anything in the folder counts (`Provenance.anchor`). Raises OSError."""
+        before anything in the folder counts (`anchor_together`). Raises OSError."""
+        write_atomically(folder / DESCRIPTION, self._to_bytes(), files=files, sync=sync)
+
+    def save_new(self, folder: Path, *, files: Files) -> None:
+        """As `save` without `sync`, into a folder that was just made: a kill that leaves a part of the file
+        leaves nothing else there. Raises OSError."""
+        write_new(folder / DESCRIPTION, self._to_bytes(), files=files)
+
+    def _to_bytes(self) -> bytes:
         content = {
             "topic": self.name.topic,
             "partition": self.name.partition,
@@ -41,7 +49,7 @@ class Description:
             "config": dict(self.config),
             "version": VERSION,
         }
-        write_atomically(folder / DESCRIPTION, json.dumps(content).encode(), files=files, sync=sync)
+        return json.dumps(content).encode()
 
     @classmethod
     def load(cls, folder: Path, *, files: Files) -> Description:
