@@ -39,7 +39,7 @@ from strandline.broker.membership.confirmation import QUIET_S
 from strandline.broker.membership.suspicion import Reach
 from strandline.broker.replicas.epoch_source import known_epoch, take_epoch
 from strandline.broker.replicas.leader_znodes import notice_operation
-from strandline.broker.replicas.log_lives import anchor, lives_counted, statement
+from strandline.broker.replicas.log_lives import lives_counted, statement
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.state_changes.sender import StateChangeSender
@@ -225,7 +225,7 @@ class Elector:
         replica = vacancy.replica
         name = replica.name
         self._vacancies.look(vacancy)
-        await anchor(replica, self._manager.host.threads)
+        await self._manager.anchoring.anchor(replica)
         if (
             replica.reassignment is not None
         ):  # a leader that gives up a leadership that it should not have changes AR in the same write

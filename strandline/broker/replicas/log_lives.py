@@ -12,7 +12,6 @@ from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.broker.storage.state_files.partition_folder import VERSION, Description
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import StorageFailed
-from strandline.host import Threads
 from strandline.ids import BrokerEpoch, TopicPartition
 from strandline.ports import Clock, Files
 from strandline.vocabulary.metadata import IsrMember, LogCondition, LogStatement, PartitionState
@@ -127,15 +126,3 @@ def statement(folder: DataFolder, replica: Replica, state: PartitionState, me: I
         log.log_end_offset,
         watermark,
     )
-
-
-async def anchor(replica: Replica, threads: Threads) -> None:
-    """Makes a new replica's folder survive a power loss, before the replica follows or leads. If that is
-    impossible, its log fails."""
-    provenance = replica.log.provenance
-    if provenance.anchored or replica.log.failed is not None:
-        return
-    try:
-        await threads.run(provenance.anchor)
-    except StorageFailed as error:
-        logger.error("a replica failed", partition=str(replica.name), reason=error.message)

@@ -19,6 +19,7 @@ from strandline.broker.membership.hearing import Hearing
 from strandline.broker.membership.peers import Peers
 from strandline.broker.membership.pulse import Pulse
 from strandline.broker.replicas.counts import Counts
+from strandline.broker.replicas.folders.anchoring import Anchoring
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.broker.replicas.log_lives import judge_found, judge_made, open_log
@@ -64,6 +65,7 @@ class ReplicaManager:
         self.host = host
         self.clock = host.clock
         self.peers = Peers(host.clock, self._peers_changed)
+        self.anchoring = Anchoring(folder, host.threads)
         self.pulse = Pulse(host.clock)
         self.hearing = Hearing(self.peers, self.pulse)
         self.session: Session | None = None

@@ -23,7 +23,7 @@ class Segments:
     """At least one segment; all but the last one are sealed. Every method may raise OSError."""
 
     __slots__ = (
-        "_directory", "_directory_synced", "_files", "_list", "_read_last", "active", "names_unsynced",
+        "_directory", "_files", "_list", "_read_last", "active", "directory_synced", "names_unsynced",
     )  # fmt: skip
 
     def __init__(self, directory: Path, files: Files, segments: list[Segment], opened_ms: int) -> None:
@@ -37,7 +37,7 @@ class Segments:
         self._read_last = self.active
         self.names_unsynced = False
         """Files were created, changed or removed since the directory was synced."""
-        self._directory_synced = False
+        self.directory_synced = False
         """The folder's own name is synced in its parent; once per life is enough."""
 
     def __len__(self) -> int:
@@ -225,9 +225,9 @@ class Segments:
             self.names_unsynced = False  # before it is true: more names may appear meanwhile
             try:
                 self._files.sync_directory(self._directory)
-                if not self._directory_synced:
+                if not self.directory_synced:
                     self._files.sync_directory(self._directory.parent)
-                    self._directory_synced = True
+                    self.directory_synced = True
             except OSError:
                 self.names_unsynced = True
                 raise

@@ -12,7 +12,6 @@ from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import queue_znodes
 from strandline.adapters.zookeeper.layout.queue_znodes import ElectionNotice
-from strandline.broker.replicas.log_lives import anchor
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.broker.storage.state_files.data_folder import DataFolder
@@ -40,7 +39,7 @@ async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
     manager = ReplicaManager(settings(broker_id=ME, data_dir=folder.path), folder, HOST)
     folder.begin_life(BEFORE)
     replica = manager.create(NAME, KEY, TopicConfig())
-    await anchor(replica, HOST.threads)
+    await manager.anchoring.anchor(replica)
     write(replica, 5, *"abc")
     replica.raise_watermark(Offset(RECORDS))
     replica.watermark_known = Offset(COMMITTED)

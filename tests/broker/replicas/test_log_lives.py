@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.system.files import SYSTEM_FILES
-from strandline.broker.replicas.log_lives import anchor, lives_counted, lives_present
+from strandline.broker.replicas.log_lives import lives_counted, lives_present
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.storage.state_files.data_folder import DataFolder
@@ -43,7 +43,7 @@ def life(tmp_path: Path, epoch: int, *, boot: int = 1, clean: bool = False) -> I
 async def created(manager: ReplicaManager, config: TopicConfig) -> Replica:
     """The replica, on the medium, with three committed records that count as the config wants it."""
     replica = manager.create(NAME, KEY, config)
-    await anchor(replica, HOST.threads)
+    await manager.anchoring.anchor(replica)
     for value in "abc":
         write(replica, 1, value)
         if replica.log.needs_flush(CLOCK.monotonic()):
@@ -140,7 +140,7 @@ async def test_a_folder_that_is_lost_is_no_log_of_an_earlier_life(
     with life(tmp_path, 2, boot=boot) as manager:
         replica = manager.create(NAME, KEY, EACH)
         assert replica.watermark_known == 3
-        await anchor(replica, HOST.threads)
+        await manager.anchoring.anchor(replica)
         assert counted(manager) == present(manager) == {2}
     with life(tmp_path, 3, boot=boot) as manager:
         assert counted(manager) == present(manager) == {2, 3}
@@ -160,7 +160,7 @@ async def test_a_folder_that_lost_its_description_is_scanned_and_counts_for_no_e
     with life(tmp_path, 2) as manager:
         assert manager.get(KEY) is None
         replica = manager.create(NAME, KEY, NEVER)
-        await anchor(replica, HOST.threads)
+        await manager.anchoring.anchor(replica)
         assert replica.log.log_end_offset == 3
         assert replica.log.scanned_bytes > 0
         assert (counted(manager), present(manager)) == ({2}, {1, 2})
@@ -183,6 +183,6 @@ async def test_the_description_is_on_the_medium_before_anything_counts(tmp_path:
     with life(tmp_path, 1) as manager:
         replica = manager.create(NAME, KEY, NEVER)
         assert not (replica.log.directory / "log.json").exists()
-        await anchor(replica, HOST.threads)
+        await manager.anchoring.anchor(replica)
         assert replica.log.provenance.anchored
         assert (replica.log.directory / "log.json").exists()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.system.memory_files import MemoryFiles
-from strandline.broker.replicas.log_lives import anchor, lives_counted
+from strandline.broker.replicas.log_lives import lives_counted
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.storage.state_files.data_folder import DataFolder
@@ -48,7 +48,7 @@ def life(files: MemoryFiles, epoch: int) -> Iterator[ReplicaManager]:
 async def created(manager: ReplicaManager) -> Replica:
     """The replica, on the medium, with records of which the first is synced."""
     replica = manager.create(NAME, KEY, NEVER)
-    await anchor(replica, HOST.threads)
+    await manager.anchoring.anchor(replica)
     write(replica, 1, "synced")
     replica.log.flush()
     for number in range(20):

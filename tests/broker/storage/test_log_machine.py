@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.records import decode, encode_values, split
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.storage.support.disk import append, contents, offset_for_timestamp, open_log
+from tests.broker.storage.support.disk import anchored, append, contents, offset_for_timestamp, open_log
 
 CONFIG = TopicConfig(segment_bytes=1024, index_interval_bytes=150, retention_ms=-1, retention_bytes=2_000)
 
@@ -36,7 +36,7 @@ class LogAndModel(RuleBasedStateMachine):
     def start(self) -> None:
         self.files = MemoryFiles()
         self.log = open_log(self.files, config=CONFIG)
-        self.log.provenance.anchor()
+        anchored(self.log)
         self.entries: list[Entry] = []
         self.begin = 0
         self.deleted: dict[int, int] = {}

@@ -7,10 +7,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
+from strandline.broker.storage.state_files.checkpoint import (
+    PARTIAL_SUFFIX,
+    read_whole,
+    write_atomically,
+    write_new,
+)
 from strandline.ports import Files
 
 STATE_FILE: Final = "log.json"
+STAGED_FILE: Final = f"{STATE_FILE}.staged{PARTIAL_SUFFIX}"
+"""Facts that are synced before they replace those in `log.json`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,10 @@ class LogState:
 
     def save(self, directory: Path, *, files: Files) -> None:
         """Raises OSError."""
-        write_atomically(directory / STATE_FILE, json.dumps(asdict(self)).encode(), files=files)
+        write_atomically(directory / STATE_FILE, self.to_bytes(), files=files)
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def load(cls, directory: Path, *, files: Files) -> LogState | None:
@@ -70,16 +80,37 @@ def _optional(number: Any) -> int | None:
 class StateFile:
     """The facts in force. A caller that changes them holds the log's lock."""
 
-    __slots__ = ("_directory", "_files", "facts")
+    __slots__ = ("_directory", "_files", "_staged", "facts")
 
     def __init__(self, directory: Path, facts: LogState, files: Files) -> None:
         self.facts = facts
         """The facts as the file has them."""
         self._directory = directory
         self._files = files
+        self._staged: tuple[LogState, LogState] | None = None
+        """The facts in force when the staged ones were made, and the staged ones."""
 
     def change(self, **facts: Any) -> None:
         """Replace some facts, synced, with every name in the folder. Raises OSError."""
         changed = replace(self.facts, **facts)
         changed.save(self._directory, files=self._files)
         self.facts = changed
+
+    def stage(self, **facts: Any) -> None:
+        """Write changed facts beside the file, unsynced. The caller syncs `STAGED_FILE`, and then calls
+        `publish`. Raises OSError."""
+        staged = replace(self.facts, **facts)
+        write_new(self._directory / STAGED_FILE, staged.to_bytes(), files=self._files)
+        self._staged = self.facts, staged
+
+    def publish(self) -> bool:
+        """Put the staged facts in force; the caller syncs the folder. False, with the staged facts dropped,
+        if others have come into force since they were staged. Raises OSError."""
+        assert self._staged is not None, "`stage` comes first"
+        (before, staged), self._staged = self._staged, None
+        if self.facts is not before:
+            self._files.remove(self._directory / STAGED_FILE)
+            return False
+        self._files.rename(self._directory / STAGED_FILE, self._directory / STATE_FILE)
+        self.facts = staged
+        return True

@@ -22,7 +22,7 @@ from strandline.records import Codec, encode_batch
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.storage.compaction.compacting import batches, check_sound, compact, pairs, remembered
 from tests.broker.storage.compaction.test_crash import Crash, CrashAt
-from tests.broker.storage.support.disk import ManualClock, open_log
+from tests.broker.storage.support.disk import ManualClock, anchored, open_log
 
 DELETE_RETENTION_MS = 100
 CONFIG = TopicConfig(
@@ -55,7 +55,7 @@ class CompactedLogAndModel(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.files = MemoryFiles()
         self.log = open_log(self.files, config=CONFIG, clock=self.clock)
-        self.log.provenance.anchor()
+        anchored(self.log)
         self.follower = open_log(MemoryFiles(), config=CONFIG, clock=self.clock)
         self.written: list[Written] = []
         self.end = self.committed = self.flushed = 0

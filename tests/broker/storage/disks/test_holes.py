@@ -11,7 +11,16 @@ from strandline.adapters.system.memory_nodes import SECTOR_BYTES
 from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.segment import file_name
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.storage.support.disk import FOLDER, append, contents, fill, names, new_log, open_log
+from tests.broker.storage.support.disk import (
+    FOLDER,
+    anchored,
+    append,
+    contents,
+    fill,
+    names,
+    new_log,
+    open_log,
+)
 
 ONE_SEGMENT = TopicConfig()
 BATCH_BYTES = 279
@@ -36,7 +45,7 @@ def without_sector(files: MemoryFiles, sector: int) -> MemoryFiles:
 def unsynced_log() -> tuple[PartitionLog, MemoryFiles]:
     """A log of one segment on the medium, none of whose batches is synced."""
     log, files = new_log(ONE_SEGMENT)
-    log.provenance.anchor()
+    anchored(log)
     fill(log, BATCHES)
     return log, files
 
@@ -69,7 +78,7 @@ def test_what_was_synced_is_kept_in_front_of_a_hole() -> None:
 def test_a_hole_in_front_of_other_segments_is_a_torn_end() -> None:
     """CORRECTNESS E3: a segment is sealed without a sync, so the next one may be on the medium before it."""
     log, files = new_log()
-    log.provenance.anchor()
+    anchored(log)
     fill(log, 12)
     assert len(names(files, ".log")) > 2
     expected = contents(log)
@@ -90,7 +99,7 @@ def test_a_log_that_syncs_each_record_is_whole_though_the_next_ones_have_a_hole(
     """CORRECTNESS E3: the power is lost before the sync of some batches is over, and no record of them
     counted. All replicas of a partition may lose their power at once, so such a log must be able to lead."""
     log, files = new_log(TopicConfig(flush_messages=1))
-    log.provenance.anchor()
+    anchored(log)
     fill(log, 2)
     log.flush()
     counted = log.log_end_offset

@@ -14,7 +14,7 @@ from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.sync_state import AT_REST_S
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.storage.support.disk import FOLDER, ManualClock, append, open_log
+from tests.broker.storage.support.disk import FOLDER, ManualClock, anchored, append, open_log
 
 EACH = TopicConfig(flush_messages=1, segment_bytes=1024)
 NEVER = TopicConfig(segment_bytes=1024)
@@ -24,7 +24,7 @@ def begun(config: TopicConfig, clock: ManualClock | None = None) -> tuple[Partit
     """A new log that is on the medium, and leads."""
     files = MemoryFiles()
     log = open_log(files, config=config, clock=clock)
-    log.provenance.anchor()
+    anchored(log)
     log.begin_epoch(1)
     return log, files
 

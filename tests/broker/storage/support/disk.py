@@ -6,6 +6,7 @@ from pathlib import Path
 
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.storage.log import PartitionLog
+from strandline.broker.storage.provenance import anchor_together
 from strandline.broker.storage.time_search import first_not_older
 from strandline.ports import Files
 from strandline.records import Record, decode, encode_values
@@ -142,3 +143,9 @@ def replicate(leader: PartitionLog, follower: PartitionLog, bytes_max: int = 300
 def names(files: MemoryFiles, suffix: str) -> list[int]:
     """The offsets in the names of the folder's files of one kind."""
     return sorted(int(name.removesuffix(suffix)) for name in files.sizes(FOLDER) if name.endswith(suffix))
+
+
+def anchored(log: PartitionLog) -> None:
+    """The log alone is anchored, each of its files synced."""
+    anchor_together([log.provenance], lambda: False)
+    assert log.provenance.anchored
