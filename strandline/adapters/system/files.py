@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from strandline.adapters.system.file_system_sync import can_sync_file_system, sync_file_system
-from strandline.adapters.system.volume import volume_identity
+from strandline.adapters.system.disk.file_system_sync import can_sync_file_system, sync_file_system
+from strandline.adapters.system.disk.volume import volume_identity
 from strandline.ports import NO_DESCRIPTORS, SyncFailed
 
 _READ_APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC

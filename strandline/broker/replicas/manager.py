@@ -20,6 +20,7 @@ from strandline.broker.membership.peers import Peers
 from strandline.broker.membership.pulse import Pulse
 from strandline.broker.replicas.counts import Counts
 from strandline.broker.replicas.folders.anchoring import Anchoring
+from strandline.broker.replicas.folders.removing import Removing
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.broker.replicas.log_lives import judge_found, judge_made, open_log
@@ -66,6 +67,7 @@ class ReplicaManager:
         self.clock = host.clock
         self.peers = Peers(host.clock, self._peers_changed)
         self.anchoring = Anchoring(folder, host.threads)
+        self.removing = Removing(folder, host.threads)
         self.pulse = Pulse(host.clock)
         self.hearing = Hearing(self.peers, self.pulse)
         self.session: Session | None = None
@@ -179,15 +181,9 @@ class ReplicaManager:
         return existing
 
     def _open(
-        self,
-        name: TopicPartition,
-        key: PartitionKey,
-        path: Path,
-        config: TopicConfig,
-        *,
-        clean: bool = False,
-        new: bool = False,
-    ) -> Replica:
+        self, name: TopicPartition, key: PartitionKey, path: Path, config: TopicConfig, *,
+        clean: bool = False, new: bool = False,
+    ) -> Replica:  # fmt: skip
         log = self._open_log(name, path, config, clean=clean, new=new, power_lost=self.folder.power_lost)
         watermark = self._watermarks.get(key)
         replica = Replica(
@@ -208,15 +204,9 @@ class ReplicaManager:
         return replica
 
     def _open_log(
-        self,
-        name: TopicPartition,
-        path: Path,
-        config: TopicConfig,
-        *,
-        clean: bool = False,
-        new: bool = False,
-        power_lost: bool,
-    ) -> PartitionLog:
+        self, name: TopicPartition, path: Path, config: TopicConfig, *,
+        clean: bool = False, new: bool = False, power_lost: bool,
+    ) -> PartitionLog:  # fmt: skip
         return open_log(
             name, path, config, self.settings, self.clock, self.folder.files,
             clean=clean, new=new, power_lost=power_lost,

@@ -274,7 +274,7 @@ class Executor:
     async def remove(self, replica: Replica) -> None:
         """Remove a replica from memory and disk. Raises OSError."""
         aside = self._manager.delete(replica)
-        await self._manager.host.threads.run(self._manager.folder.remove_aside, aside)
+        await self._manager.removing.remove(aside)
 
     def _leads(self, change: StateChange, record: PartitionState) -> bool:
         """True if the leader that sent the request leads by this record, in the life and epoch of then."""

@@ -57,6 +57,14 @@ class Disk:
     def sync_disk(self) -> bool:
         return self.files.sync_all(self.lock)
 
+    def after_power_loss(self, seed: int) -> MemoryFiles:
+        """Seed 0: nothing that was not synced is left."""
+        rng = random.Random(seed)
+        return self.files.after_power_loss(
+            lambda n: rng.choice((0, n, rng.randint(0, n))) if seed else 0,
+            lambda n: [sector for sector in range(n) if rng.random() < 1 / 2],
+        )
+
     def anchor(self) -> None:
         anchor_together([log.provenance for log in self.logs], self.sync_disk)
 
@@ -118,11 +126,7 @@ def test_a_loss_of_power_at_each_step_leaves_logs_that_have_begun_and_logs_that_
             break
         assert not any(log.provenance.anchored for log in disk.logs)
         for seed in range(POWER_LOSSES + 1):
-            rng = random.Random(seed)
-            found = disk.files.after_power_loss(
-                lambda n, rng=rng, seed=seed: rng.choice((0, n, rng.randint(0, n))) if seed else 0,
-                lambda n, rng=rng: [sector for sector in range(n) if rng.random() < 0.5],
-            )
+            found = disk.after_power_loss(seed)
             present = [number for number in range(count) if folder(number).name in found.directories(DATA)]
             begun = [number for number in present if STATE_FILE in found.sizes(folder(number))]
             some += 0 < len(begun) < count

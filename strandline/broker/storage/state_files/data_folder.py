@@ -159,11 +159,9 @@ class DataFolder:
         """
         return self.files.sync_all(self._lock)
 
-    def remove_aside(self, aside: Path) -> None:
-        """Remove a folder that was moved aside. Its new name is synced first: no loss of power leaves a part
-        of its content under the old name. Raises OSError."""
+    def sync_names(self) -> None:
+        """Syncs the names of the folders in here. Raises OSError."""
         self.files.sync_directory(self.path)
-        self.files.remove_directory(aside)
 
     def close(self) -> None:
         self.files.close(self._lock)

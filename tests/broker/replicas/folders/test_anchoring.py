@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.replicas.log_lives import lives_counted
 from strandline.broker.replicas.manager import ReplicaManager
@@ -93,19 +95,19 @@ async def test_many_new_replicas_share_two_syncs_and_survive_a_loss_of_power() -
         assert all(lives_counted(manager.folder, replica.log) == {2, 3} for replica in manager)
 
 
-async def test_new_replicas_count_for_no_life_before_they_are_anchored() -> None:
-    """CORRECTNESS E18: whatever of their folders the loss of power left."""
+@pytest.mark.parametrize("survivors", [0, 1, 1 << 20])
+async def test_new_replicas_count_for_no_life_before_they_are_anchored(survivors: int) -> None:
+    """CORRECTNESS E18: with any part of their folders that a loss of power leaves."""
     files = MemoryFiles()
     with life(files, 2) as manager:
         for number in range(REPLICAS):
             created(manager, number)
-    for survivors in (0, 1, 1 << 20):
-        after = files.after_power_loss(lambda n, most=survivors: min(n, most))
-        with life(after, 3) as manager:
-            for number in range(REPLICAS):
-                replica = created(manager, number)
-                assert lives_counted(manager.folder, replica.log) == {3}
-                assert replica.whole
+    files = files.after_power_loss(lambda n: min(n, survivors))
+    with life(files, 3) as manager:
+        for number in range(REPLICAS):
+            replica = created(manager, number)
+            assert lives_counted(manager.folder, replica.log) == {3}
+            assert replica.whole
 
 
 async def test_a_failed_sync_fails_the_replicas_that_waited_for_it() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.adapters.system.file_system_sync import can_sync_file_system, is_recent, sync_file_system
+from strandline.adapters.system.disk.file_system_sync import can_sync_file_system, is_recent, sync_file_system
 from strandline.adapters.system.files import SystemFiles
 
 PROC = Path("/proc/self/status")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.adapters.system.volume import volume_identity
+from strandline.adapters.system.disk.volume import volume_identity
 
 
 class Sysfs:
