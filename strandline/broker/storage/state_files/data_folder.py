@@ -30,6 +30,7 @@ class DataFolder:
         self.files = files
         self.broker_id = broker_id
         files.make_directory(path)
+        self._is_closed = False
         self._lock = self._acquire()
         try:
             self._meta = self._read("meta.json")
@@ -152,18 +153,20 @@ class DataFolder:
         return [self.path / name for name in sorted(self.files.directories(self.path))]
 
     def sync_disk(self) -> bool:
-        """Syncs everything on the disk of this folder in one call; False if that is impossible here.
+        """Syncs everything on the disk of this folder in one call; False if that is impossible here, or the
+        folder is closed: a thread may still work as the process ends.
 
         The descriptor is as old as the process. So no failed write of this process is missed, even if another
         process asks in the meantime. Raises SyncFailed.
         """
-        return self.files.sync_all(self._lock)
+        return not self._is_closed and self.files.sync_all(self._lock)
 
     def sync_names(self) -> None:
         """Syncs the names of the folders in here. Raises OSError."""
         self.files.sync_directory(self.path)
 
     def close(self) -> None:
+        self._is_closed = True
         self.files.close(self._lock)
 
     def _read(self, name: str) -> dict[str, Any]:

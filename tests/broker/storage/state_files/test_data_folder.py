@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.system.files import SYSTEM_FILES
+from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.storage.state_files.data_folder import LIVES_REMEMBERED_MAX, DataFolder
 from strandline.errors import SettingsError
 from strandline.ids import BrokerEpoch, BrokerId
@@ -178,3 +179,13 @@ def test_the_lives_remembered_are_bounded(tmp_path: Path, boot: Path) -> None:
         None
     )  # a life that is forgotten was before all of them
     folder.close()
+
+
+def test_a_folder_that_is_closed_syncs_nothing_as_a_whole() -> None:
+    """Its descriptor may be another file by then; a thread that is still at work syncs each file."""
+    files = MemoryFiles()
+    folder = DataFolder(Path("/data/1"), BrokerId(1), Path("/boot_id"), files)
+    assert folder.sync_disk()
+    folder.close()
+    files.lock(Path("/data/other"))
+    assert not folder.sync_disk()

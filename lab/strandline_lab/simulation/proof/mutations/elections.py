@@ -104,4 +104,14 @@ ELECTIONS: Final = (
         "            epoch = known if known >= 0 else await take_epoch(self._session, known)\n",
         seed=0,
     ),
+    Mutation(
+        "the logs of new replicas begin before they are synced",
+        "E18",
+        "strandline/broker/storage/provenance.py",
+        "        if len(group) > SYNC_EACH_MAX and sync_disk():\n",
+        "        if group:\n",
+        faults=_POWER,
+        seed=0,
+        stalls=True,
+    ),
 )
