@@ -14,7 +14,7 @@ GENERATED: Final = "*_pb2*.py"
 
 CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 880,
-    "strandline/adapters": 13_760,
+    "strandline/adapters": 13_830,
     "strandline/auditing": 1_170,
     "strandline/broker": 32_900,
     "strandline/cli": 6_680,
@@ -22,7 +22,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/config": 1_700,
     "strandline/console": 13_230,
     "strandline/consumer": 6_350,
-    "strandline/controller": 9_010,
+    "strandline/controller": 9_310,
     "strandline/errors": 620,
     "strandline/local": 2_490,
     "strandline/pipeline": 7_760,
