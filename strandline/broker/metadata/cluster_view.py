@@ -31,7 +31,7 @@ from strandline.errors import (
 )
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
 from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
-from strandline.tasks import Slices, pipelined
+from strandline.tasks import Slices, in_slices, pipelined
 from strandline.vocabulary.log import LeaderWait
 from strandline.vocabulary.metadata import (
     ClusterMetadata,
@@ -233,7 +233,11 @@ class ClusterView:
         await pipelined(self._topics.compare_size, sorted(names), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
     async def _read_topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
-        found: dict[str, TopicMetadata] = {}
+        """A request for all topics costs no task for each: most are known."""
+
+        def known(name: str) -> TopicMetadata | None:
+            topic = self._topics.fresh(name)
+            return None if topic is None else self._with_own(topic)
 
         async def read(name: str) -> None:
             try:
@@ -242,7 +246,10 @@ class ClusterView:
                 return
 
         wanted = list(names)
-        await pipelined(read, wanted, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        looked = zip(wanted, await in_slices(known, wanted, self._clock), strict=True)
+        found = {name: topic for name, topic in looked if topic is not None}
+        left = [name for name in wanted if name not in found]
+        await pipelined(read, left, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         if missing := [name for name in wanted if name not in found]:
             # This broker's ZooKeeper server may lag; a name that is missing after a sync does not exist.
             with suppress(CoordinationError):

@@ -148,12 +148,16 @@ class TopicCache:
                 raise outcome
             if outcome is not None:
                 return outcome
+        fresh = self.fresh(name)
+        return await self._read_for_all(name) if fresh is None else fresh
+
+    def fresh(self, name: str) -> TopicMetadata | None:
+        """The topic, if its last reading still stands and no other is under way."""
         known = self._known.get(name)
-        if known is not None:
-            self._drop_dead_leaders(known)
-            if not self._is_old(known) and not known.outdated:
-                return known.topic
-        return await self._read_for_all(name)
+        if known is None or name in self._under_way:
+            return None
+        self._drop_dead_leaders(known)
+        return None if self._is_old(known) or known.outdated else known.topic
 
     def _drop_dead_leaders(self, known: _Known) -> None:
         """Removes dead leaders from the answers, and marks their partitions as outdated."""

@@ -127,6 +127,23 @@ async def test_a_cancelled_reader_leaves_the_reading_to_those_that_wait_for_it(t
     assert first.cancelled() and second.result() == [1, 1, 1]
 
 
+async def test_what_is_fresh_needs_no_reading(tree: Tree) -> None:
+    assert tree.cache.fresh("t") is None
+    read = await tree.cache.topic("t")
+    assert tree.cache.fresh("t") == read
+    tree.cache.outdated(TopicPartition("t", 1))
+    assert tree.cache.fresh("t") is None
+    tree.gate.clear()
+    async with asyncio.TaskGroup() as tasks:
+        again = tasks.create_task(tree.cache.topic("t"))
+        await eventually(lambda: tree.isr_reads == [1, 2, 1])
+        assert tree.cache.fresh("t") is None
+        tree.gate.set()
+    assert tree.cache.fresh("t") == again.result()
+    tree.clock.now += AGE_S
+    assert tree.cache.fresh("t") is None
+
+
 async def test_a_recent_reading_is_reused(tree: Tree) -> None:
     assert await tree.epochs() == [1, 1, 1]
     tree.elect(1, 7)
