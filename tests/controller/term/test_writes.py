@@ -7,16 +7,19 @@ from hypothesis import strategies as st
 
 from strandline.adapters.system_host import new_id
 from strandline.adapters.zookeeper.layout import queue_znodes
-from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
+from strandline.config.limits import MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.term.writes import (
     HEAD_BYTES_MAX,
     OPERATION_BYTES,
     Multi,
     Stamp,
+    Whole,
     creation_steps,
+    joined,
     pack,
     pack_each,
+    pack_wholes,
 )
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicId
 from strandline.ports import Create
@@ -61,6 +64,21 @@ def test_all_is_written_once_in_multis_below_the_limit_each_partition_whole_in_o
         assert [change for _, change in multi.requested] == queued
     assert placed == list(range(partitions))
     assert len({change.request_id for change in requested}) == partitions * replication_factor
+
+
+def test_the_requests_of_many_topics_share_one_znode_a_broker_as_far_as_it_has_room() -> None:
+    """A broker later writes the ends of the requests beside them."""
+    one = [(BrokerId(1),)] * 3
+    topics = {f"t{number}": PlacedTopic(TopicId(f"{number:032}"), one) for number in range(400)}
+    wholes = [Whole.of(creation_steps(name, topic, {}, STAMP), name) for name, topic in topics.items()]
+    lots = pack_wholes(wholes)
+    assert [each.meant for lot in lots for each in lot] == list(topics)
+    assert 1 < len(lots) < 4
+    for lot in lots:
+        (entry,) = (op for op in joined(lot).operations if isinstance(op, Create) and op.sequential)
+        assert len(entry.data) <= STATE_ENTRY_BYTES_MAX
+        asked = [change.topic for change in queue_znodes.load_state_changes(entry.data)]
+        assert asked == [each.meant for each in lot for _ in range(3)]
 
 
 def test_no_step_is_one_empty_multi() -> None:

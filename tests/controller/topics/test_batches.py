@@ -9,6 +9,7 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes
+from strandline.controller.term.writes import HEAD_BYTES_MAX, OPERATION_BYTES
 from strandline.controller.topics.topics import Topics
 from strandline.errors import InvalidRequest, TopicAlreadyExists, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
@@ -37,6 +38,12 @@ def once(memory: InMemory, kind: type[Operation], path: str, *operations: Operat
                 memory.tree.apply(operation, 0)
 
     memory.tree.meanwhile = meanwhile
+
+
+def size(multi: Sequence[Operation]) -> int:
+    """The bytes of a multi without the check of the epoch."""
+    data = (len(each.data) if isinstance(each, Create | SetData) else 0 for each in multi[1:])
+    return sum(data) + sum(len(each.path) + OPERATION_BYTES for each in multi[1:])
 
 
 def everything(memory: InMemory, name: str) -> list[str]:
@@ -93,6 +100,7 @@ async def test_topics_that_do_not_fit_into_one_write_take_several() -> None:
     async with in_memory(multi_bytes_max=MULTI_BYTES) as memory:
         assert await memory.create(*NAMES, partitions=3) == DONE
         assert 1 < len(memory.session.multis) < len(NAMES)
+        assert max(map(size, memory.session.multis)) <= MULTI_BYTES - HEAD_BYTES_MAX
         await check_made(memory, NAMES)
         assert await memory.create("large", "small", partitions=40) == {"large": "", "small": ""}
         assert (await memory.node("large")).partitions == 40
@@ -101,6 +109,7 @@ async def test_topics_that_do_not_fit_into_one_write_take_several() -> None:
         memory.session.multis.clear()
         assert await memory.delete(*NAMES) == DONE
         assert 2 < len(memory.session.multis) < len(NAMES)
+        assert max(map(size, memory.session.multis)) <= MULTI_BYTES - HEAD_BYTES_MAX
         assert await memory.names() == []
 
 
