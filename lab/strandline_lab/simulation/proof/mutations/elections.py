@@ -66,7 +66,7 @@ ELECTIONS: Final = (
         "            if log.needs_flush(self._clock.monotonic()):\n                unsynced",
         "            if not log:\n                unsynced",
         faults=_POWER,
-        seed=11,
+        seed=18,
     ),
     Mutation(
         "a log with unsynced records that count says that there are none",
