@@ -19,6 +19,7 @@ MODULES = {
     "scale_curves": "scale.curves",
     "local_cluster": "cluster.local_cluster",
     "groups": "groups.groups",
+    "control_plane": "control.control_plane",
     "kafka": "kafka.compare",
 }
 """The measurements that are a module each, in the order in which they run."""

@@ -110,5 +110,5 @@ async def _by_librdkafka(cluster: LocalCluster, work: Sequence[str]) -> Mapping[
     kind, *options = work
     async with Admin(cluster.bootstrap) as admin, new_topic(admin, kind) as topic:
         if kind == "consume":
-            await run_client(cluster, "produce", topic, *options, "size=100")
-        return await run_client(cluster, kind, topic, *options)
+            await run_client(cluster.kafka_bootstrap, "produce", topic, *options, "size=100")
+        return await run_client(cluster.kafka_bootstrap, kind, topic, *options)

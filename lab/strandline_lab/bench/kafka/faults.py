@@ -28,13 +28,14 @@ async def idle_cpu(cluster: LocalCluster) -> float:
     async with Admin(cluster.bootstrap) as admin, new_topic(admin, "idle", partitions=1) as topic:
         leader = (await isr_whole(admin, topic))[0]
         await run_client(
-            cluster, "produce_small", topic, "partitions=1", "records=1", "size=100", "in_flight=1"
+            cluster.kafka_bootstrap,
+            *("produce_small", topic, "partitions=1", "records=1", "size=100", "in_flight=1"),
         )
         options = ("idle", topic, f"consumers={IDLE_CONSUMERS // IDLE_PROCESSES}")
-        processes = [await start_client(cluster, *options) for _ in range(IDLE_PROCESSES)]
+        processes = [await start_client(cluster.kafka_bootstrap, *options) for _ in range(IDLE_PROCESSES)]
         try:
             for process in processes:
-                await _line(process)
+                await next_line(process)
             await asyncio.sleep(SETTLE_S)
             pid = cluster.pid(leader)
             used, began = cpu_s(pid), time.monotonic()
@@ -66,10 +67,10 @@ async def failover(kills: int) -> list[float]:
 
 
 async def _one_failover(cluster: LocalCluster, leader: int) -> float:
-    feeding = await start_client(cluster, "feed", "failover")
+    feeding = await start_client(cluster.kafka_bootstrap, "feed", "failover")
     try:
         for _ in range(ACKNOWLEDGED_BEFORE):
-            await _line(feeding)
+            await next_line(feeding)
         killed_at = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
             acked = tasks.create_task(_acknowledged(feeding, killed_at))
@@ -81,7 +82,7 @@ async def _one_failover(cluster: LocalCluster, leader: int) -> float:
     return (acked.result() - killed_at) * 1_000
 
 
-async def _line(process: Process) -> list[str]:
+async def next_line(process: Process) -> list[str]:
     """The words of the next line. Raises RuntimeError with the error output if there is none."""
     assert process.stdout is not None and process.stderr is not None
     async with asyncio.timeout(WAIT_S_MAX):
@@ -94,6 +95,6 @@ async def _line(process: Process) -> list[str]:
 async def _acknowledged(process: Process, killed_at: float) -> float:
     """When the first record that was sent after `killed_at` was acknowledged."""
     while True:
-        sent_at, acknowledged_at = map(float, await _line(process))
+        sent_at, acknowledged_at = map(float, await next_line(process))
         if sent_at > killed_at:
             return acknowledged_at

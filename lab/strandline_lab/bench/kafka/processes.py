@@ -1,4 +1,4 @@
-"""Starts processes of `bench.kafka.client`, and makes topics for them."""
+"""Starts the processes of librdkafka, and makes topics for them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from strandline import Admin, LocalCluster
+from strandline import Admin
 from strandline_lab.bench.runs import output_of
 
 PARTITIONS: Final = 3
 
 
-async def start_client(cluster: LocalCluster, *arguments: str) -> asyncio.subprocess.Process:
+CLIENT: Final = "strandline_lab.bench.kafka.client"
+CONTROL_CLIENT: Final = "strandline_lab.bench.kafka.control_client"
+
+
+async def start_client(bootstrap: str, *arguments: str, module: str = CLIENT) -> asyncio.subprocess.Process:
     """Starts one; its standard input and output are pipes."""
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "strandline_lab.bench.kafka.client", cluster.kafka_bootstrap, *arguments,
+        sys.executable, "-m", module, bootstrap, *arguments,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
 
 
-async def run_client(cluster: LocalCluster, *arguments: str) -> Mapping[str, Any]:
+async def run_client(bootstrap: str, *arguments: str, module: str = CLIENT) -> Mapping[str, Any]:
     """The figures that one prints. Raises RuntimeError with its error output if it fails."""
-    process = await start_client(cluster, *arguments)
+    process = await start_client(bootstrap, *arguments, module=module)
     out = await output_of(process, " ".join(arguments))
     figures: Mapping[str, Any] = json.loads(out.splitlines()[-1])
     return figures

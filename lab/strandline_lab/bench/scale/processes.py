@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -73,9 +73,15 @@ class Processes:
 
     async def quiet(self) -> None:
         """Returns once what was asked for is done, with all that follows from it. Raises TimeoutError."""
-        async with asyncio.timeout(QUIET_S_MAX):
-            while True:
-                before = self.used()
-                await asyncio.sleep(QUIET_WINDOW_S)
-                if sum(self.since(before).values()) < self._rest_cpu_s:
-                    return
+        await at_rest([pid for pids in self._pids.values() for pid in pids], self._rest_cpu_s)
+
+
+async def at_rest(pids: Sequence[int], rest_cpu_s: float = QUIET_CPU_S) -> None:
+    """Returns once these processes use at most this together, in seconds within a window of QUIET_WINDOW_S.
+    Raises TimeoutError."""
+    async with asyncio.timeout(QUIET_S_MAX):
+        while True:
+            before = sum(map(cpu_s, pids))
+            await asyncio.sleep(QUIET_WINDOW_S)
+            if sum(map(cpu_s, pids)) - before < rest_cpu_s:
+                return

@@ -1,0 +1,1 @@
+"""Measurements of the control plane: what a change of the cluster costs each process."""
