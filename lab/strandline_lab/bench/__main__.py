@@ -20,6 +20,7 @@ MODULES = {
     "local_cluster": "cluster.local_cluster",
     "groups": "groups.groups",
     "control_plane": "control.control_plane",
+    "control_plane_versus": "kafka.versus",
     "kafka": "kafka.compare",
 }
 """The measurements that are a module each, in the order in which they run."""

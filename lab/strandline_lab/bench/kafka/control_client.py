@@ -1,7 +1,7 @@
 """librdkafka's part of the measurement `control_plane_versus`, by confluent-kafka, in a process of its own.
 
-`python -m strandline_lab.bench.kafka.control_client BOOTSTRAP WORK NAME [OPTION=NUMBER…]` prints a line of JSON.
-NAME is a topic's, or the beginning of topics' names.
+`python -m strandline_lab.bench.kafka.control_client BOOTSTRAP WORK NAME [OPTION=NUMBER…]` prints a line of
+JSON. NAME is a topic's, or the beginning of topics' names.
 """
 
 from __future__ import annotations
@@ -37,27 +37,26 @@ def create(bootstrap: str, name: str, options: Options) -> dict[str, float]:
         topics = [NewTopic(each, options["partitions"], REPLICAS, config=settings) for each in lot]
         _all_done(admin.create_topics(topics, operation_timeout=CALL_S_MAX, request_timeout=CALL_S_MAX))
     answered_s = time.perf_counter() - began
-    _until(lambda: _led(admin, names, options["partitions"]))
+    _until(admin, lambda: _led(admin, names, options["partitions"]))
     return {"answered_s": answered_s, "led_s": time.perf_counter() - began}
 
 
 def delete(bootstrap: str, name: str, options: Options) -> dict[str, float]:
-    """Deletes such topics. `answered_s`: until the last answer; `gone_s`: until no broker asked lists them."""
+    """Deletes such topics. `answered_s`: until the last answer; `gone_s`: until they are not listed."""
     admin = _admin(bootstrap)
     names = _names(name, options)
     began = time.perf_counter()
     for lot in _lots(names, options):
         _all_done(admin.delete_topics(lot, operation_timeout=CALL_S_MAX, request_timeout=CALL_S_MAX))
     answered_s = time.perf_counter() - began
-    _until(lambda: not set(names) & admin.list_topics(timeout=CALL_S_MAX).topics.keys())
+    _until(admin, lambda: not set(names) & admin.list_topics(timeout=CALL_S_MAX).topics.keys())
     return {"answered_s": answered_s, "gone_s": time.perf_counter() - began}
 
 
 def leader(bootstrap: str, name: str, _options: Options) -> dict[str, float]:
     """The broker that leads partition 0 of a topic."""
-    return {
-        "leader": _admin(bootstrap).list_topics(name, timeout=CALL_S_MAX).topics[name].partitions[0].leader
-    }
+    found = _admin(bootstrap).list_topics(name, timeout=CALL_S_MAX)
+    return {"leader": found.topics[name].partitions[0].leader}
 
 
 def whole(bootstrap: str, _name: str, options: Options) -> dict[str, float]:
@@ -73,7 +72,7 @@ def whole(bootstrap: str, _name: str, options: Options) -> dict[str, float]:
         )
 
     began = time.perf_counter()
-    _until(is_whole)
+    _until(admin, is_whole)
     return {"waited_s": time.perf_counter() - began}
 
 
@@ -155,7 +154,7 @@ def _led(admin: Any, names: list[str], partitions: int) -> bool:
     )
 
 
-def _until(done: Callable[[], bool]) -> None:
+def _until(admin: Any, done: Callable[[], bool]) -> None:
     """Returns once it is true. Raises RuntimeError if that takes too long."""
     deadline = time.monotonic() + DONE_S_MAX
     while True:
@@ -166,7 +165,7 @@ def _until(done: Callable[[], bool]) -> None:
             pass
         if time.monotonic() > deadline:
             raise RuntimeError(f"not done after {DONE_S_MAX:.0f} s")
-        time.sleep(LOOK_S)
+        admin.poll(LOOK_S)
 
 
 WORK: Final = {work.__name__: work for work in (create, delete, leader, whole, members)}
