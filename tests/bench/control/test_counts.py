@@ -118,6 +118,7 @@ def test_tables_show_costs_for_each_partition() -> None:
     ]  # fmt: skip
     rows = by_process(run)
     assert len(rows) == len(STEPS) * 3
+    assert rows[0] == [STEPS["create"].title, "zookeeper 1", "0.10", "2.01", "", ""]
     assert rows[2] == [STEPS["create"].title, "broker 1", "1.00", "2.00", "2.00", "get 2.00"]
 
 

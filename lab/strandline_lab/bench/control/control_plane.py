@@ -22,7 +22,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.ids import NO_BROKER
 from strandline_lab.bench.cluster.leadership import PREFIX
 from strandline_lab.bench.control.counts import Usage, mean
-from strandline_lab.bench.control.looks import look
+from strandline_lab.bench.control.looks import ZOOKEEPER, look
 from strandline_lab.bench.control.steps import ALL, MOVED, PARTITIONS, STEPS, TOPICS, Stage, Step
 from strandline_lab.bench.report import heading, machine, number, table
 from strandline_lab.bench.scale.processes import BROKERS, at_rest
@@ -194,21 +194,25 @@ def totals(runs: Sequence[Run]) -> list[list[str]]:
 
 
 def by_process(run: Run) -> list[list[str]]:
-    """A row for each step and process, of one run, for each partition."""
-    return [
-        [
-            STEPS[name].title,
-            process,
-            _shown(counts.cpu_ms),
-            _shown(counts.requests_total),
-            _shown(counts.operations_total),
-            kinds(counts.requests),
-        ]
-        for name, cost in run.items()
-        for process, counts in (
-            (process, counts * (1 / cost.partitions)) for process, counts in cost.usage.processes.items()
-        )
-    ]
+    """A row for each step and process, of one run, for each partition. The requests of ZooKeeper are those
+    that it received, also from a process that ended."""
+    rows = []
+    for name, cost in run.items():
+        for process, whole in cost.usage.processes.items():
+            counts = whole * (1 / cost.partitions)
+            received = cost.usage.received / cost.partitions
+            is_zookeeper = process.split()[0] == ZOOKEEPER
+            rows.append(
+                [
+                    STEPS[name].title,
+                    process,
+                    _shown(counts.cpu_ms),
+                    _shown(received if is_zookeeper else counts.requests_total),
+                    "" if is_zookeeper else _shown(counts.operations_total),
+                    kinds(counts.requests),
+                ]
+            )
+    return rows
 
 
 def kinds(requests: Mapping[str, float]) -> str:

@@ -136,10 +136,10 @@ async def _targets(stage: Stage) -> Mapping[TopicPartition, list[int]]:
 STEPS: Final = {
     "create": Step(f"creation, {AT_ONCE} topics a request", create),
     "kill": Step("kill of a broker", kill, prepare=choose_victim, settle_s=EXPIRY_S),
-    "start": Step("its start", start),
+    "start": Step("its start after the kill", start),
     "preferred": Step("preferred leaders elected", elect_preferred, lambda stage: stage.led),
     "leave": Step("stop of a broker", leave, prepare=choose_victim, settle_s=EXPIRY_S),
-    "return": Step("its start", start),
+    "return": Step("its start after the stop", start),
     "move": Step("reassignment", move, lambda stage: MOVES, create_moved),
     "delete": Step(f"deletion, {AT_ONCE} topics a request", delete),
 }

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 REPLICAS: Final = 3
@@ -21,6 +21,7 @@ CALL_S_MAX: Final = 120.0
 DONE_S_MAX: Final = 300.0
 LOOK_S: Final = 0.02
 POLL_S: Final = 0.1
+RECORD_BYTES: Final = 100
 Options = Mapping[str, int]
 
 
@@ -51,6 +52,23 @@ def delete(bootstrap: str, name: str, options: Options) -> dict[str, float]:
     answered_s = time.perf_counter() - began
     _until(admin, lambda: not set(names) & admin.list_topics(timeout=CALL_S_MAX).topics.keys())
     return {"answered_s": answered_s, "gone_s": time.perf_counter() - began}
+
+
+def fill(bootstrap: str, name: str, options: Options) -> dict[str, float]:
+    """Produces `records` small records, which all are acknowledged. Raises RuntimeError otherwise."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20})
+    value = bytes(RECORD_BYTES)
+    for _ in range(options["records"]):
+        while True:
+            try:
+                producer.produce(name, value)
+                break
+            except BufferError:  # librdkafka's queue is full
+                producer.poll(POLL_S)
+    left = producer.flush(CALL_S_MAX)
+    if left:
+        raise RuntimeError(f"{left} records were not acknowledged")
+    return {"records": options["records"]}
 
 
 def leader(bootstrap: str, name: str, _options: Options) -> dict[str, float]:
@@ -168,7 +186,7 @@ def _until(admin: Any, done: Callable[[], bool]) -> None:
         admin.poll(LOOK_S)
 
 
-WORK: Final = {work.__name__: work for work in (create, delete, leader, whole, members)}
+WORK: Final = {work.__name__: work for work in (create, delete, fill, leader, whole, members)}
 
 
 def main(bootstrap: str, work: str, name: str, *options: str) -> None:
