@@ -36,6 +36,8 @@ FED_S: Final = 2.0
 """How long records are acknowledged before a kill."""
 AFTER_S: Final = 8.0
 """How long they are acknowledged after it, at least: the gap that follows is in this time, and ends."""
+MADE_S: Final = 15.0
+"""A topic is deleted this long after its partitions are led: some systems make their logs only then."""
 REST_S: Final = 10.0
 SPARE_CPU_S: Final = 0.3
 """What a system at rest may use more in a window than it did before."""
@@ -82,6 +84,7 @@ async def sizes(peer: Peer) -> Figures:
     figures: Figures = {}
     for size in SIZES:
         created = await _control(peer, "create", f"size{size}", topics=1, partitions=size)
+        await asyncio.sleep(MADE_S)
         deleted = await _control(peer, "delete", f"size{size}", topics=1)
         figures[f"led_{size}_s"] = created["led_s"]
         figures[f"gone_{size}_s"] = deleted["gone_s"]
