@@ -139,7 +139,7 @@ async def group(peer: Peer) -> Figures:
     finally:
         async with asyncio.TaskGroup() as tasks:
             for process in processes:
-                tasks.create_task(_end(process))
+                tasks.create_task(process.communicate(b""))
     await _control(peer, "delete", "group", topics=1)
     return {"group_settle_s": settle_s, "group_join_s": joined_s}
 
@@ -218,10 +218,6 @@ def _used_s(pids: Sequence[int]) -> float:
 async def _control(peer: Peer, work: str, name: str, **options: int) -> Mapping[str, Any]:
     given = [f"{option}={value}" for option, value in options.items()]
     return await run_client(peer.bootstrap, work, name, *given, module=CONTROL_CLIENT)
-
-
-async def _end(process: Process) -> None:
-    await process.communicate(b"")
 
 
 # --- all systems ----------------------------------------------------------------------------------
