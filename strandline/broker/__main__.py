@@ -30,6 +30,7 @@ def main() -> int:
 
     gc.freeze()  # modules and classes stay: later collections pass over them
     gc.enable()
+    gc.set_threshold(10_000, 20, 20)
 
     async def run(settings: BrokerSettings) -> None:
         host = service_host(settings)

@@ -1,7 +1,7 @@
 """Fills vacancies: reads ZooKeeper, lets the core decide, and claims leadership in one `multi`.
 
-Vacancies are handled in batches. A thousand leaderships of one dead broker then cost one epoch, one pipelined
-read and one pipelined `multi` each, instead of a thousand sequential round trips.
+Vacancies are handled in lots (`Vacancies.lot`), those of busy partitions first. The leaderships of a lot cost
+one epoch, and pipelined reads and `multi`s, instead of sequential round trips for each.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from itertools import takewhile
 
 import structlog
 
@@ -32,6 +32,7 @@ from strandline.broker.core.election.election import (
     others_after,
     vacancy_reason,
 )
+from strandline.broker.core.election.traffic import LOT_MAX
 from strandline.broker.core.election.vacancies import Vacancies, Vacancy
 from strandline.broker.core.state_changes.events import elected
 from strandline.broker.facts.assignments import Assignments
@@ -55,15 +56,11 @@ from strandline.ports import (
     Operation,
     SetData,
 )
-from strandline.tasks import pipelined
+from strandline.tasks import in_slices, pipelined
 from strandline.vocabulary.log_statements import Loss, current_statements, longest, loss, missing
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 
 logger = structlog.get_logger(__name__)
-
-IN_FLIGHT_MAX: Final = 250
-"""Vacancies that are examined, or claimed, at the same time. Each takes some 0.3 ms between two awaits:
-thousands at once block the event loop, and each request to ZooKeeper waits for all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +85,14 @@ class _Candidacy:
         return loss(self.vacancy.replica.log.log_end_offset, (*others, *mine))
 
 
+@dataclass(frozen=True, slots=True)
+class _Won:
+    """A claim that succeeded, and what it wrote."""
+
+    candidacy: _Candidacy
+    state: PartitionState
+
+
 class Elector:
     """Runs the elections of one session. `run` is its task; the other methods never await."""
 
@@ -105,7 +110,7 @@ class Elector:
         self._sender = sender
         self._reach = reach
         self._step_s = context.settings.election_step_ms / 1000
-        self._vacancies: Vacancies[Replica] = Vacancies(self._step_s)
+        self._vacancies: Vacancies[Replica] = Vacancies(self._step_s, _traffic_at)
         self._waiting: dict[PartitionKey, str] = {}
         """The reason, as last logged, why a partition has no leader that this broker could follow."""
         self._wake = asyncio.Event()
@@ -116,7 +121,9 @@ class Elector:
 
     def vacant(self, replica: Replica, handed_over: bool = False) -> None:
         """Examines this partition soon; the waits of the ranks count from the first notice."""
-        self._vacancies.notice(replica.key, replica, self._clock.monotonic(), handed_over=handed_over)
+        rank = 0 if handed_over else self._expected_rank(replica)
+        now = self._clock.monotonic()
+        self._vacancies.notice(replica.key, replica, now, handed_over=handed_over, rank=rank)
         self._wake.set()
 
     def look_over(self, *, only_unnoticed: bool = False) -> None:
@@ -143,25 +150,32 @@ class Elector:
             if replica.leadership is None and gone(replica):
                 self.vacant(replica)
 
+    def _expected_rank(self, replica: Replica) -> int:
+        """The rank if all reachable replicas are in sync."""
+        peers = self._manager.peers
+        before = takewhile(lambda broker: broker != self._manager.me, replica.assigned)
+        lives = (peers.live.get(broker) for broker in before)
+        return sum(each is not None and each.epoch not in peers.suspects for each in lives)
+
     # --- the task ----------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Contests the vacancies that are due. Runs until cancelled."""
         while True:
             now = self._clock.monotonic()
-            if due := self._vacancies.due(now):
-                await self._contest(due)
+            if lot := self._vacancies.lot(now):
+                await self._contest(lot)
                 continue
             self._wake.clear()
-            next_due = self._vacancies.next_due()
+            next_due = self._vacancies.next_due(now)
             try:
                 async with asyncio.timeout(None if next_due is None else max(0.0, next_due - now)):
                     await self._wake.wait()
             except TimeoutError:
                 continue
 
-    async def _contest(self, due: list[Vacancy[Replica]]) -> None:
-        looks = await pipelined(self._look, due, in_flight_max=IN_FLIGHT_MAX)
+    async def _contest(self, lot: list[Vacancy[Replica]]) -> None:
+        looks = await pipelined(self._look, lot, in_flight_max=LOT_MAX)
         candidacies = await self._certain([each for each in looks if each is not None])
         if not candidacies:
             return
@@ -175,7 +189,9 @@ class Elector:
             logger.info("no epoch for an election", reason=str(error))
             self._later(*(candidacy.vacancy for candidacy in candidacies))
             return
-        await pipelined(partial(self._claim, epoch), candidacies, in_flight_max=IN_FLIGHT_MAX)
+        claims = await pipelined(partial(self._claim, epoch), candidacies, in_flight_max=LOT_MAX)
+        # Each of these writes a file, and a disk may be slow. Acknowledgements do not wait for the whole lot.
+        await in_slices(self._lead, [won for won in claims if won is not None], self._clock)
 
     async def _certain(self, candidacies: list[_Candidacy]) -> list[_Candidacy]:
         """The candidacies that may be claimed now.
@@ -231,7 +247,6 @@ class Elector:
         ):  # a leader that gives up a leadership that it should not have changes AR in the same write
             await self._read_assignment(replica)
         try:
-            leader_node = await self._session.exists(znodes.leader(name.topic, name.partition))
             node = await self._session.get(znodes.isr(name.topic, name.partition))
         except NoNode:
             self._vacancies.drop(replica.key)  # deleted; its queue entry does the rest
@@ -275,10 +290,24 @@ class Elector:
                     await self._say(vacancy, ballot, node.version, say)
             case Stand(rank) as stand:
                 if self._is_time(vacancy, rank):
-                    leader_stands = leader_node is not None
                     assigned_version = replica.assignment.version
-                    return _Candidacy(vacancy, ballot, node.version, assigned_version, leader_stands, stand)
+                    try:
+                        leader_node_stands = await self._leader_node_stands(replica)
+                    except ConnectionLost:
+                        self._later(vacancy)
+                        return None
+                    return _Candidacy(
+                        vacancy, ballot, node.version, assigned_version, leader_node_stands, stand
+                    )
         return None
+
+    async def _leader_node_stands(self, replica: Replica) -> bool:
+        """True if the last leader's znode exists. Only a candidate has to know."""
+        try:
+            await self._session.get(znodes.leader(replica.name.topic, replica.name.partition))
+        except NoNode:
+            return False
+        return True
 
     def _is_time(self, vacancy: Vacancy[Replica], rank: int) -> bool:
         """True if it is this rank's turn. Otherwise the vacancy is due then, unless the broker shuts down."""
@@ -374,8 +403,9 @@ class Elector:
         if self._manager.get(replica.key) is replica:
             self._manager.reconfigure(replica, assignment, replica.config)
 
-    async def _claim(self, epoch: LeaderEpoch, candidacy: _Candidacy) -> None:
-        """Claims in one `multi`: compares-and-sets the ISR, and replaces the old leader's znode."""
+    async def _claim(self, epoch: LeaderEpoch, candidacy: _Candidacy) -> _Won | None:
+        """Claims in one `multi`: compares-and-sets the ISR, and replaces the old leader's znode. None if the
+        claim is lost."""
         vacancy, ballot = candidacy.vacancy, candidacy.ballot
         replica, name = vacancy.replica, vacancy.replica.name
         registration = self._registration.own
@@ -405,11 +435,18 @@ class Elector:
             refused = operations[error.index] if isinstance(error, MultiFailed) else None
             if refused is incarnation:
                 self._vacancies.drop(replica.key)  # created again; its queue entry does the rest
-                return
+                return None
             if refused is assignment:
                 await self._read_assignment(replica)
             self._vacancies.lost(vacancy, self._clock.monotonic())
-            return
+            return None
+        return _Won(candidacy, state)
+
+    def _lead(self, won: _Won) -> None:
+        """Leads after a claim that succeeded."""
+        candidacy, state = won.candidacy, won.state
+        vacancy, ballot = candidacy.vacancy, candidacy.ballot
+        replica, name, epoch = vacancy.replica, vacancy.replica.name, state.leader_epoch
         crash_point("election.after_claim")
         self._vacancies.settle(vacancy)
         replica.trail.written(state.trail, self._recorder)
@@ -441,6 +478,10 @@ class Elector:
         self._manager.lead(replica, state, candidacy.version + 1)
         crash_point("election.before_start_replica")
         self._sender.start_replicas(replica, epoch, "a new leader")
+
+
+def _traffic_at(replica: Replica) -> float:
+    return replica.traffic_at
 
 
 def _mark_whole(replica: Replica) -> None:

@@ -115,6 +115,7 @@ class Handlers:
             self._append(replica, entry, done, sure=sure, by=self.access.owner(caller))
         except StrandlineError as error:
             replica.counts.produce_failures += 1
+            replica.traffic_at = self._clock.monotonic()
             done(self._manager.with_hint(error, replica))
 
     def write_refusal(self, topic: str, caller: Caller) -> StrandlineError | None:

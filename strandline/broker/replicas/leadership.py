@@ -7,11 +7,12 @@ never waits for a schedule. The commit task does what takes time: writes of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 import structlog
 
 from strandline.adapters.system.crash_points import defect_point
+from strandline.broker.core.election.traffic import is_busy
 from strandline.broker.core.record_steps import Step
 from strandline.broker.core.replication.copy_rate import CopyRates
 from strandline.broker.core.replication.effects import (
@@ -223,6 +224,7 @@ class Leadership:
         if not appended.duplicate:
             counts.messages_in += appended.next_offset - appended.base_offset
             counts.bytes_in += len(records)
+            self.replica.traffic_at = now
             if log.needs_flush(now):
                 self._wake.set()  # the commit task syncs first, and then counts the records in the LEO
             else:
@@ -245,10 +247,15 @@ class Leadership:
         self.core.fetched(broker, broker_epoch, Offset(log_end_offset), now, subscription=subscription)
 
     def stopped_fetching(self, broker: BrokerId, broker_epoch: BrokerEpoch, *, subscription: int) -> None:
-        """Notes the end of a flow. A replica that was asked to close leaves the ISR by this alone."""
+        """Notes the end of a flow. A replica that was asked to close leaves the ISR by this alone. All flows
+        of a broker that is gone end together: an idle partition reacts when the manager lets it, or when
+        the member is late."""
         now = self._clock.monotonic()
         self.core.stopped_fetching(broker, broker_epoch, now, subscription=subscription)
-        self.turn()
+        if self.is_busy(now):
+            self.turn()
+        else:
+            self._set_timer(now + self._settings.keep_in_sync_ms / 1000)
 
     def reconfigured(self) -> None:
         """Notes that the replica's config or assignment may have changed."""
@@ -266,9 +273,21 @@ class Leadership:
         live: Mapping[BrokerId, Registration],
         suspects: Set[BrokerEpoch] = frozenset(),
         silent: Set[BrokerEpoch] = frozenset(),
+        *,
+        turn: bool = True,
     ) -> None:
+        """Notes which brokers are alive. Without `turn` the caller calls it later; an append does not wait
+        for that, since it has a turn of its own."""
         self.core.live_changed(live, suspects, silent)
-        self.turn()
+        if turn:
+            self.turn()
+
+    def is_busy(self, now: float) -> bool:
+        """True if clients may wait for this partition, or its leadership or its replicas move."""
+        replica = self.replica
+        uncommitted = self.core.high_watermark < replica.log.log_end_offset
+        moves = self.draining or self.core.handing_over or replica.reassignment is not None
+        return uncommitted or moves or is_busy(replica.traffic_at, now)
 
     def link_changed(self, connected: bool) -> None:
         """Notes whether ZooKeeper can be written (while it cannot, ISR changes wait)."""
@@ -464,3 +483,9 @@ class Leadership:
                     f"{ticket.produced.base_offset} was committed"
                 )
             )
+
+
+def turn_all(leaderships: Iterable[Leadership]) -> None:
+    """In one turn of the event loop, so that their writes of ISRs are sent together."""
+    for leadership in leaderships:
+        leadership.turn()

@@ -72,6 +72,9 @@ class LocalReplica:
         """The HW that the leader told last; this log may end below it. -1: none did."""
         self.on_lowered: Callable[[], None] = lambda: None
         """Called when the HW may have decreased, before anything is appended (CORRECTNESS H7)."""
+        self.traffic_at = float("-inf")
+        """When records came, or a client wanted to append some, for the last time; -inf: never in this
+        process."""
         self.lossy_epoch: LeaderEpoch = NO_EPOCH
         """The last epoch whose leader may lack committed records, as far as known here."""
         self.unclean_by: AskedBy | None = None

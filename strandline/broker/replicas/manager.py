@@ -6,6 +6,7 @@ no other task sees a change half done (decide, then act).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from strandline.adapters.system.crash_points import crash_point
+from strandline.broker.core.election.traffic import ISR_LOT_MAX, idle_delay_s
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.membership.hearing import Hearing
@@ -21,7 +23,7 @@ from strandline.broker.membership.pulse import Pulse
 from strandline.broker.replicas.counts import Counts
 from strandline.broker.replicas.folders.anchoring import Anchoring
 from strandline.broker.replicas.folders.removing import Removing
-from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.leadership import Leadership, turn_all
 from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.broker.replicas.log_lives import judge_found, judge_made, open_log
 from strandline.broker.replicas.record_trace import RecordTraces
@@ -422,8 +424,14 @@ class ReplicaManager:
         for registration in self.peers.live.values():
             self.host.heard_of(registration.endpoint)
         suspects, silent = self.peers.suspects.lives, self.peers.silent
+        now, idle = self.clock.monotonic(), list[Leadership]()
         for leadership in self._leaderships():
-            leadership.live_changed(self.peers.live, suspects, silent)
+            if not (is_busy := leadership.is_busy(now)):
+                idle.append(leadership)
+            leadership.live_changed(self.peers.live, suspects, silent, turn=is_busy)
+        for first in range(0, len(idle), ISR_LOT_MAX):
+            delay_s, lot = idle_delay_s(first), idle[first : first + ISR_LOT_MAX]
+            asyncio.get_running_loop().call_later(delay_s, turn_all, lot)
         if self.session is not None:
             self.session.peers_changed()
 

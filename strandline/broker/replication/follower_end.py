@@ -371,12 +371,13 @@ class LeaderStream:
         if push.records:
             end = log.log_end_offset
             log.append_as_follower(push.records)
+            now = replica.traffic_at = self._clock.monotonic()
             if replica.trace is not None:
                 replica.trace.passed(Step.STORED, end, log.log_end_offset)
             replica.counts.replication_bytes_in += len(push.records)
             if push.copy:
                 self._copies.received(len(push.records))
-            if log.needs_flush(self._clock.monotonic()):
+            if log.needs_flush(now):
                 unsynced.append(following)
             else:
                 self._progress[following.id] = log.log_end_offset

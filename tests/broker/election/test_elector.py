@@ -11,9 +11,10 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes, reassignment_znodes
+from strandline.broker.core.election.traffic import IDLE_ISR_S, LOT_MAX
 from strandline.broker.core.replication.reassignment import PartitionAssignment
-from strandline.broker.election.elector import IN_FLIGHT_MAX
 from strandline.broker.membership.confirmation import QUIET_S
+from strandline.broker.replicas.replica import Replica
 from strandline.ids import (
     NO_BROKER,
     BrokerEpoch,
@@ -37,6 +38,21 @@ async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
     """All three brokers are alive, 1 leads in epoch 5 by what is written, 2 has noticed nothing yet."""
     async with seated(tmp_path) as found:
         yield found
+
+
+def more_replicas(seat: Seat, partitions: int) -> list[Replica]:
+    """Replicas of another topic; all are led by broker 1 in epoch 5."""
+    (name,) = seat.tree.add_topics(1, partitions=partitions)
+    replicas = []
+    for number in range(partitions):
+        record = isr_znodes.dump_isr(led_by(1, 1, 2, 3, epoch=5))
+        seat.tree.nodes[znodes.isr(name, number)] = Znode(record, 0, 0, 0, 0)
+        key = PartitionKey(KEY.topic_id, PartitionId(number + 1_000))
+        replica = seat.manager.create(TopicPartition(name, number), key, TopicConfig())
+        seat.manager.reconfigure(replica, PartitionAssignment(ASSIGNED), TopicConfig())
+        replica.log.provenance.anchored = True  # the sync of each folder is not what is measured
+        replicas.append(replica)
+    return replicas
 
 
 # --- a leader that missed its end -------------------------------------------------------------------
@@ -100,16 +116,47 @@ async def test_a_periodic_look_examines_no_partition_twice(seat: Seat) -> None:
 async def test_thousands_of_vacancies_are_examined_a_bounded_number_at_a_time(seat: Seat) -> None:
     """After thousands of partitions were created, each was one more task in the same turn of the event loop,
     which sent no heartbeat for a second."""
-    for name in seat.tree.add_topics(1, partitions=IN_FLIGHT_MAX + 50):
-        for number in range(IN_FLIGHT_MAX + 50):
-            record = isr_znodes.dump_isr(led_by(1, 1, 2, 3, epoch=5))
-            seat.tree.nodes[znodes.isr(name, number)] = Znode(record, 0, 0, 0, 0)
-            key = PartitionKey(KEY.topic_id, PartitionId(number + 1_000))
-            replica = seat.manager.create(TopicPartition(name, number), key, TopicConfig())
-            replica.log.provenance.anchored = True  # the sync of each folder is not what is measured
-            seat.elector.vacant(replica)
-    await eventually(lambda: len(seat.followed) == IN_FLIGHT_MAX + 50)
-    assert seat.coordination.most_in_flight == IN_FLIGHT_MAX
+    for replica in more_replicas(seat, LOT_MAX + 50):
+        seat.elector.vacant(replica)
+    await eventually(lambda: len(seat.followed) == LOT_MAX + 50)
+    assert seat.coordination.most_in_flight == LOT_MAX
+
+
+async def test_a_busy_partition_is_claimed_before_any_idle_one_is_looked_at(seat: Seat) -> None:
+    """Its clients wait for the next acknowledgement, and for nothing of the others."""
+    idle = more_replicas(seat, 50)
+    seat.replica.traffic_at = CLOCK.monotonic()
+    taken, go_on = seat.coordination.hold()
+    for replica in (*idle, seat.replica):
+        replica.leader = BrokerId(1)
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.manager.peers.live_changed(seat.registration.live)
+    await taken.wait()
+    assert seat.coordination.reads[ISR] == 1
+    reads = [znodes.isr(*each.name) for each in idle]
+    assert not any(seat.coordination.reads[path] for path in reads)
+    go_on.set()
+    await eventually(lambda: seat.leads_in() == 6)
+    await eventually(lambda: all(seat.coordination.reads[path] for path in reads))
+
+
+@pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
+async def test_the_isr_of_an_idle_partition_changes_later_than_that_of_a_busy_one(
+    seat: Seat, busy: bool
+) -> None:
+    """Thousands of idle partitions would delay the elections of those that clients wait for."""
+    seat.lead(5)
+    for _ in range(10):  # the first turn of the commit task
+        await asyncio.sleep(0)
+    began = CLOCK.monotonic()
+    if busy:
+        seat.replica.traffic_at = began
+    seat.manager.peers.live_changed({b: r for b, r in LIVE.items() if b != 3})
+    leadership = seat.replica.leadership
+    assert leadership is not None
+    assert leadership.core.isr.size_min() == (2 if busy else 3)  # a change is under way, or none
+    await eventually(lambda: seat.record.isr_ids == (1, 2))
+    assert busy or CLOCK.monotonic() - began >= IDLE_ISR_S
 
 
 # --- suspicion ----------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.ports import Delete, SetData
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.support.replicas import KEY, LIVE, NAME, Led, batch, leading, open_replica, values
+from tests.broker.support.replicas import CLOCK, KEY, LIVE, NAME, Led, batch, leading, open_replica, values
 from tests.waiting import eventually
 from tests.znode_tree import ZnodeTree
 
@@ -177,6 +177,51 @@ async def test_a_member_that_is_gone_leaves_in_zookeeper_first_then_the_watermar
         assert leader.outcomes == []  # the reply is under way: 3 counts still
         go_on.set()
         await eventually(lambda: leader.outcomes == [Produced(0, 0)])
+
+
+async def test_the_isr_of_an_idle_partition_changes_later_unless_a_client_appends() -> None:
+    """The ISRs of thousands of idle partitions wait for elections; an append to one of them does not wait."""
+    tree = ZnodeTree()
+    async with leading(open_replica(), 5, tree=tree) as leader:
+        assert not leader.leadership.is_busy(CLOCK.monotonic())
+        live = {b: r for b, r in LIVE.items() if b != THIRD}
+        leader.leadership.live_changed(live, turn=False)
+        leader.produce("a")
+        await eventually(lambda: written(tree).isr_ids == (1, 2))
+        has(leader, SECOND, 1)
+        assert leader.outcomes == [Produced(0, 0)]
+
+
+@pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
+async def test_the_end_of_a_suspects_flow_changes_the_isr_of_a_busy_partition_only(busy: bool) -> None:
+    """All flows of a broker that is gone end together. Idle partitions react in the manager's lots."""
+    tree, life = ZnodeTree(), LIVE[THIRD].epoch
+    async with leading(open_replica(), 5, tree=tree) as leader:
+        leadership = leader.leadership
+        for follower in (SECOND, THIRD):
+            has(leader, follower, 0)
+        if busy:
+            leader.replica.traffic_at = CLOCK.monotonic()
+        leadership.live_changed(LIVE, {life}, turn=False)
+        leadership.stopped_fetching(THIRD, life, subscription=1)
+        assert leadership.core.isr.size_min() == (2 if busy else 3)
+        leadership.turn()
+        await eventually(lambda: written(tree).isr_ids == (1, 2))
+
+
+async def test_a_partition_is_busy_while_records_are_not_committed_and_after_an_append() -> None:
+    async with leading(open_replica(), 5) as leader:
+        now = CLOCK.monotonic()
+        leader.produce("a")
+        leader.replica.traffic_at = float("-inf")
+        assert leader.leadership.is_busy(now)
+        has(leader, SECOND, 1)
+        has(leader, THIRD, 1)
+        assert not leader.leadership.is_busy(now)
+        leader.produce("b")
+        has(leader, SECOND, 2)
+        has(leader, THIRD, 2)
+        assert leader.leadership.is_busy(now)
 
 
 async def test_a_leader_of_another_incarnation_writes_nothing_and_steps_down() -> None:

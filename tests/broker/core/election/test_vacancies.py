@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from strandline.broker.core.election.vacancies import LOST_STEP_PARTS, Vacancies, Vacancy
+from strandline.broker.core.election.traffic import BUSY_FIRST_S, LOT_MAX, TRAFFIC_S
+from strandline.broker.core.election.vacancies import (
+    BUSY_LOT_MAX,
+    BUSY_S_MAX,
+    LOST_STEP_PARTS,
+    Vacancies,
+    Vacancy,
+)
 from strandline.ids import PartitionId, PartitionKey, TopicId
 
 STEP_S = 0.3
@@ -48,10 +55,14 @@ TABLE = {
 }
 
 
+def no_traffic(_replica: str) -> float:
+    return float("-inf")
+
+
 def noticed() -> tuple[Vacant, Vacancy[str]]:
-    vacancies = Vacant(STEP_S)
+    vacancies = Vacancies(STEP_S, no_traffic)
     vacancies.notice(KEY, "replica", BEGAN)
-    (vacancy,) = vacancies.due(BEGAN)
+    (vacancy,) = vacancies.lot(BEGAN)
     return vacancies, vacancy
 
 
@@ -64,7 +75,7 @@ def test_from_each_state_each_act_leads_to(act: str, looked_at: bool) -> None:
     ACTS[act](vacancies, vacancy)
     wanted = TABLE[act][looked_at]
     assert (KEY in vacancies) == (wanted != GONE)
-    assert vacancies.next_due() == (None if wanted == GONE else pytest.approx(wanted, abs=0.02))
+    assert vacancies.next_due(LATER) == (None if wanted == GONE else pytest.approx(wanted, abs=0.02))
 
 
 def test_a_vacancy_that_is_noticed_while_it_is_looked_at_is_examined_again() -> None:
@@ -73,7 +84,7 @@ def test_a_vacancy_that_is_noticed_while_it_is_looked_at_is_examined_again() -> 
     vacancies.look(vacancy)
     vacancies.notice(KEY, "replica", LATER)
     vacancies.settle(vacancy)
-    assert vacancies.due(LATER) == [vacancy]
+    assert vacancies.lot(LATER) == [vacancy]
 
 
 def test_the_waits_of_the_ranks_count_from_the_first_notice_and_anew_after_a_lost_election() -> None:
@@ -111,7 +122,100 @@ def test_only_what_is_due_is_examined() -> None:
     vacancies, vacancy = noticed()
     vacancies.notice(OTHER, "other", LATER)
     assert len(vacancies) == 2
-    assert vacancies.due(BEGAN) == [vacancy]
+    assert vacancies.lot(BEGAN) == [vacancy]
     vacancies.look(vacancy)
-    assert vacancies.next_due() == LATER
-    assert vacancies.due(BEGAN) == []
+    assert vacancies.next_due(LATER) == LATER
+    assert vacancies.lot(BEGAN) == []
+
+
+# --- lots -------------------------------------------------------------------------------------------
+
+
+class Partitions:
+    """Vacancies noticed at BEGAN, by name, and when each last had traffic."""
+
+    def __init__(self, *names: str, **traffic_at: float) -> None:
+        self.traffic_at = traffic_at
+        self.vacancies: Vacant = Vacancies(STEP_S, lambda name: self.traffic_at.get(name, float("-inf")))
+        for number, name in enumerate((*names, *traffic_at)):
+            key = PartitionKey(KEY.topic_id, PartitionId(number))
+            self.vacancies.notice(key, name, BEGAN)
+
+    def lot(self, now: float = BEGAN) -> list[str]:
+        """Its names; all of it ends."""
+        lot = self.vacancies.lot(now)
+        for each in lot:
+            self.vacancies.look(each)
+            self.vacancies.settle(each)
+        return [each.replica for each in lot]
+
+
+def test_busy_partitions_are_a_lot_of_their_own_before_all_idle_ones() -> None:
+    """A client waits for their next acknowledgement, and for nothing of a thousand idle ones. The latest
+    traffic comes first."""
+    partitions = Partitions("idle", "other", busy=BEGAN - 1, busiest=BEGAN, once=BEGAN - TRAFFIC_S - 1)
+    assert partitions.lot() == ["busiest", "busy"]
+    assert partitions.lot() == ["idle", "other", "once"]
+    assert partitions.lot() == []
+
+
+def test_a_lot_is_bounded() -> None:
+    idle = [f"idle {number}" for number in range(LOT_MAX + 1)]
+    busy = {f"busy {number}": BEGAN for number in range(BUSY_LOT_MAX + 1)}
+    partitions = Partitions(*idle, **busy)
+    lots = [partitions.lot() for _ in range(4)]
+    assert [len(lot) for lot in lots] == [BUSY_LOT_MAX, 1, LOT_MAX, 1]
+
+
+def test_idle_partitions_wait_a_bounded_time_for_busy_ones_that_another_broker_has_to_win() -> None:
+    partitions = Partitions("idle", busy=BEGAN)
+    vacancies = partitions.vacancies
+    (busy,) = vacancies.lot(BEGAN)
+    vacancies.look(busy)
+    assert not vacancies.has_turn(busy, 1, BEGAN)
+    assert vacancies.lot(BEGAN) == []
+    assert vacancies.next_due(BEGAN) == BEGAN + BUSY_FIRST_S
+    assert partitions.lot(BEGAN + BUSY_FIRST_S) == ["idle"]
+
+
+def test_idle_partitions_wait_no_longer_once_the_busy_ones_have_leaders() -> None:
+    partitions = Partitions("idle", busy=BEGAN)
+    (busy,) = partitions.vacancies.lot(BEGAN)
+    partitions.vacancies.look(busy)
+    assert not partitions.vacancies.has_turn(busy, 1, BEGAN)
+    partitions.vacancies.notice(busy.key, "busy", BEGAN)  # its new leader says so
+    assert partitions.lot() == ["busy"]
+    assert partitions.vacancies.next_due(BEGAN) == BEGAN
+    assert partitions.lot() == ["idle"]
+
+
+def test_a_partition_is_busy_once_a_client_asks_for_it() -> None:
+    partitions = Partitions("idle", "asked")
+    partitions.traffic_at["asked"] = BEGAN
+    assert partitions.lot() == ["asked"]
+
+
+def test_a_busy_partition_without_a_leader_is_not_preferred_forever() -> None:
+    partitions = Partitions("idle", busy=BEGAN + BUSY_S_MAX)
+    assert partitions.lot(BEGAN + BUSY_S_MAX) == ["idle", "busy"]
+
+
+def test_the_ranks_of_a_busy_partition_wait_for_busy_ones_alone() -> None:
+    """The replica of the rank before it examines those first."""
+    idle = [f"idle {number}" for number in range(LOT_MAX)]
+    partitions, alone = Partitions(*idle, busy=BEGAN), Partitions(busy=BEGAN)
+    dues = []
+    for each in (partitions, alone):
+        (busy,) = each.vacancies.lot(BEGAN)
+        each.vacancies.look(busy)
+        assert not each.vacancies.has_turn(busy, 1, BEGAN)
+        dues.append(busy.due)
+    assert dues[0] == dues[1]
+
+
+def test_idle_partitions_that_this_broker_expects_to_win_come_first() -> None:
+    """The others have a leader by then, and cost one examination instead of two."""
+    vacancies = Vacancies(STEP_S, no_traffic)
+    vacancies.notice(KEY, "of another", BEGAN, rank=1)
+    vacancies.notice(OTHER, "mine", BEGAN, rank=0)
+    assert [each.replica for each in vacancies.lot(BEGAN)] == ["mine", "of another"]

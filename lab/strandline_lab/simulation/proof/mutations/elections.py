@@ -63,7 +63,7 @@ ELECTIONS: Final = (
         "a follower reports records before they are synced",
         "E3",
         _FOLLOWER_END,
-        "            if log.needs_flush(self._clock.monotonic()):\n                unsynced",
+        "            if log.needs_flush(now):\n                unsynced",
         "            if not log:\n                unsynced",
         faults=_POWER,
         seed=18,
