@@ -9,7 +9,7 @@ import sys
 def main() -> int:
     """Returns exit status 0 after a clean stop or `--help`, 2 if a setting is wrong."""
     gc.disable()  # imports make no garbage, and collections take a seventh of their time
-    from strandline.adapters.system.environment import silence_grpc
+    from strandline.adapters.system.own_process import begin_collections, silence_grpc
     from strandline.adapters.system.standard_streams import open_standard_streams
 
     silence_grpc()
@@ -26,8 +26,7 @@ def main() -> int:
     from strandline.controller.process import serve
     from strandline.errors import SettingsError
 
-    gc.freeze()  # modules and classes stay: later collections pass over them
-    gc.enable()
+    begin_collections()
 
     async def run(settings: ControllerSettings) -> None:
         host = service_host(settings)
