@@ -27,6 +27,7 @@ from strandline.errors import (
     CoordinationError,
     LeaderNotAvailable,
     NotLeaderOrFollower,
+    StrandlineError,
     UnknownTopicOrPartition,
 )
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
@@ -42,6 +43,8 @@ from strandline.vocabulary.metadata import (
 )
 from strandline.vocabulary.topics import is_topic_name
 
+SMALL_TOPICS_MAX: Final = 50
+"""An answer with more topics is made in slices of time, and is large."""
 SIZES_MAX: Final = 100
 """Topics of one request whose sizes are compared with ZooKeeper's."""
 SIZES_WAIT_S: Final = 5.0
@@ -68,6 +71,10 @@ class ClusterView:
         self._existing = ExistingPartitions(self._prompt.connected, settings.reconcile_ms / 1000, clock)
         self.outlines = TopicOutlines(self._prompt.connected, self._prompt.soon, clock)
         self._sizes = SharedLook(self._compare_sizes)
+        self._many = SharedLook(self._read_many)
+        self._large = asyncio.Lock()
+        """Held by the one large answer that is made: 64 at once would each have a slice of time before any
+        other work had one."""
         self._counts: dict[str, int] = {}
         """Partition counts of the topics that were found at their last request."""
         self._waits_max = settings.leader_waits_max
@@ -233,11 +240,7 @@ class ClusterView:
         await pipelined(self._topics.compare_size, sorted(names), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
     async def _read_topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
-        """A request for all topics costs no task for each: most are known."""
-
-        def known(name: str) -> TopicMetadata | None:
-            topic = self._topics.fresh(name)
-            return None if topic is None else self._with_own(topic)
+        """Those that exist."""
 
         async def read(name: str) -> None:
             try:
@@ -246,16 +249,33 @@ class ClusterView:
                 return
 
         wanted = list(names)
-        looked = zip(wanted, await in_slices(known, wanted, self._clock), strict=True)
-        found = {name: topic for name, topic in looked if topic is not None}
+        found = await self._read_together(wanted) if len(wanted) > SMALL_TOPICS_MAX else {}
         left = [name for name in wanted if name not in found]
         await pipelined(read, left, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
-        if missing := [name for name in wanted if name not in found]:
+        if missing := [name for name in left if name not in found]:
             # This broker's ZooKeeper server may lag; a name that is missing after a sync does not exist.
             with suppress(CoordinationError):
                 await self._prompt.sync()
                 await pipelined(read, missing, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         return found
+
+    async def _read_together(self, names: Sequence[str]) -> dict[str, TopicMetadata]:
+        """Many topics, as far as they can be read. Requests for many that come together share one reading,
+        and are answered one after the other."""
+        if left := {name for name in names if self._topics.fresh(name) is None}:
+            await self._many.at(left)
+        async with self._large:
+            known = [topic for name in names if (topic := self._topics.last(name)) is not None]
+            return {each.name: each for each in await in_slices(self._with_own, known, self._clock)}
+
+    async def _read_many(self, names: Set[str]) -> None:
+        """Reads these topics; each request asks again for those that cannot be read."""
+
+        async def read(name: str) -> None:
+            with suppress(StrandlineError):
+                await self._topics.topic(name)
+
+        await pipelined(read, sorted(names), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
     def _with_own(self, topic: TopicMetadata) -> TopicMetadata:
         """Adds what this broker knows better: leaders with higher epochs, and the replicas and ISRs of the

@@ -153,11 +153,19 @@ class TopicCache:
 
     def fresh(self, name: str) -> TopicMetadata | None:
         """The topic, if its last reading still stands and no other is under way."""
+        last = self.last(name)
+        if last is None or name in self._under_way:
+            return None
+        known = self._known[name]
+        return None if self._is_old(known) or known.outdated else last
+
+    def last(self, name: str) -> TopicMetadata | None:
+        """The topic at its last reading, without leaders that are gone since."""
         known = self._known.get(name)
-        if known is None or name in self._under_way:
+        if known is None:
             return None
         self._drop_dead_leaders(known)
-        return None if self._is_old(known) or known.outdated else known.topic
+        return known.topic
 
     def _drop_dead_leaders(self, known: _Known) -> None:
         """Removes dead leaders from the answers, and marks their partitions as outdated."""
