@@ -114,6 +114,7 @@ async def test_a_created_topic_is_described_in_the_answer(cluster: SimulatedClus
     client = Client(cluster)
     config = (GivenConfig("retention.ms", "5"), GivenConfig("compression.type", "producer"))
     placed = (GivenReplicas(0, (1, 2)), GivenReplicas(1, (3, 1)))
+    await client.until_all_known()  # else a topic has fewer replicas by default
     shown, given, wrong = await client.create(
         WantedTopic("shown", -1, -1, configs=config),
         WantedTopic("placed", -1, -1, placed),

@@ -34,3 +34,12 @@ class KafkaHandlers:
     async def until(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
         # mypy does not solve the union of a value and an awaitable of it
         await self.cluster.run_until(condition, what=what)  # type: ignore[arg-type]
+
+    async def until_all_known(self) -> None:
+        """A broker hears of the others a moment after they have registered."""
+
+        def all_known() -> bool:
+            manager = self.stage.broker.manager
+            return manager is not None and len(manager.live) == len(self.cluster.broker_ids)
+
+        await self.cluster.run_until(all_known, what="the first broker knows all others")
