@@ -53,7 +53,7 @@ def _at_low_rate(options: Sequence[str]) -> Sequence[str]:
 KAFKA_MEMBER = next(
     member.number for member, role in WITH_KAFKA.members.items() if role.name == "consume-group-kafka-1"
 )
-HUNG = Fault(FaultKind.PAUSE, Role.BROKER, Target.LEADER, 0, 14.0, 10.0)
+HUNG = Fault(FaultKind.PAUSE, Role.BROKER, Target.LEADER, 0, 18.0, 10.0)
 TOPICS = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
 
 
@@ -89,7 +89,7 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
     out = tmp_path / "round"
     printed: list[str] = []
     async with local_world(3, 1, tmp_path / "cluster") as world:
-        verdict = await run_round(world, plan(24.5, *faults), out, printed.append, at_low_rate(WITH_KAFKA))
+        verdict = await run_round(world, plan(28.5, *faults), out, printed.append, at_low_rate(WITH_KAFKA))
         assert verdict.ok, verdict.lines()
         logs = {number: await world.log_of(Member(Role.BROKER, number)) for number in (1, 2, 3)}
         returning = ("consume-group-cooperative-1-2", "consume-group-mixed-1-2", "consume-group-kafka-1-2")
