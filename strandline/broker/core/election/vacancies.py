@@ -101,11 +101,11 @@ class Vacancies(Generic[Replica]):
         return min(moments, default=None)
 
     def _busy(self, now: float) -> Set[PartitionKey]:
-        return {
-            key
-            for key, each in self._of.items()
-            if is_busy(self._traffic_at(each.replica), each.noticed) and now - each.noticed < BUSY_S_MAX
-        }
+        return {key for key, each in self._of.items() if self._is_busy(each, now)}
+
+    def _is_busy(self, vacancy: Vacancy[Replica], now: float) -> bool:
+        traffic_at = self._traffic_at(vacancy.replica)
+        return is_busy(traffic_at, vacancy.noticed) and now - vacancy.noticed < BUSY_S_MAX
 
     # --- one of them, while it is looked at --------------------------------------------------
 
@@ -141,8 +141,9 @@ class Vacancies(Generic[Replica]):
         """True if it is this rank's turn. Otherwise the vacancy is due then. The replicas of the ranks before
         it examine busy vacancies first: a busy one waits for those alone."""
         before = len(self._of)
-        if rank > 0 and vacancy.key in (busy := self._busy(now)):
-            before = len(busy)
+        known = self._of.get(vacancy.key)
+        if rank > 0 and known is not None and self._is_busy(known, now):
+            before = len(self._busy(now))
         moment = vacancy.noticed + wait_s(rank, self._step_s, before)
         if moment <= now:
             return True
