@@ -28,11 +28,12 @@ from strandline.adapters.zookeeper.connection.refusal_log import RefusalLog
 from strandline.adapters.zookeeper.connection.thread import Completion, Handler, LoopQueue
 from strandline.adapters.zookeeper.connection.tls import client_tls
 from strandline.adapters.zookeeper.kazoo_errors import ENDED, raise_ended, translate
-from strandline.adapters.zookeeper.requests.chroot import Chroot, check_multi, check_size
+from strandline.adapters.zookeeper.requests.chroot import Chroot
 from strandline.adapters.zookeeper.requests.counts import RequestCounts
 from strandline.adapters.zookeeper.requests.merged import MergedReads, MergedWrites
 from strandline.adapters.zookeeper.requests.pending import Pending
 from strandline.adapters.zookeeper.requests.sender import MergedSender, znode
+from strandline.adapters.zookeeper.requests.sizes import check_multi, check_size
 from strandline.adapters.zookeeper.watch import ChildrenWatch
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import SettingsError
@@ -295,18 +296,16 @@ class ZooKeeperSession:
 
     async def get(self, path: str) -> Znode:
         """Raises NoNode."""
-        return await self._merged(path, partial(self._reads.get, self._chroot.absolute(path)))
+        return await self._answer(path, partial(self._reads.get, self._chroot.absolute(path)))
 
     async def exists(self, path: str) -> Znode | None:
         """The znode's facts (its data is empty here), or None if it does not exist."""
-        stat = await self._ask("exists", path, self._client.exists_async, self._chroot.absolute(path))
+        stat = await self._ask("exists", path, self._client.exists_async)
         return None if stat is None else znode(stat, b"")
 
     async def children(self, path: str) -> list[str]:
         """Names, in no particular order. Raises NoNode."""
-        names: list[str] = await self._ask(
-            "children", path, self._client.get_children_async, self._chroot.absolute(path)
-        )
+        names: list[str] = await self._ask("children", path, self._client.get_children_async)
         return names
 
     async def create(
@@ -315,7 +314,7 @@ class ZooKeeperSession:
         """Returns the created path, with its number if sequential. Raises NodeExists, NoNode."""
         check_size(path, data)
         call = partial(self._client.create_async, ephemeral=ephemeral, sequence=sequential)
-        return self._chroot.relative(await self._ask("create", path, call, self._chroot.absolute(path), data))
+        return self._chroot.relative(await self._ask("create", path, call, data))
 
     async def ensure_path(self, path: str) -> None:
         """Create a persistent path and its missing parents."""
@@ -336,23 +335,20 @@ class ZooKeeperSession:
             part = "/" + "/".join(parts[:depth])
             above = self._chroot.root.startswith(f"{part}/")
             try:
-                await self._ask(
-                    "create", part, self._client.create_async, part, b"", _kazoo_acl(OPEN) if above else None
-                )
+                acl = _kazoo_acl(OPEN) if above else None
+                await self._ask_absolute("create", part, self._client.create_async, b"", acl, what=part)
             except NodeExists:
                 continue
 
     async def set(self, path: str, data: bytes, *, version: int = -1) -> int:
         """Returns the znode's new version. Raises NoNode, BadVersion."""
         check_size(path, data)
-        stat = await self._ask(
-            "set", path, self._client.set_async, self._chroot.absolute(path), data, version
-        )
+        stat = await self._ask("set", path, self._client.set_async, data, version)
         return int(stat.version)
 
     async def delete(self, path: str, *, version: int = -1) -> None:
         """Raises NoNode, BadVersion, NotEmpty."""
-        await self._ask("delete", path, self._client.delete_async, self._chroot.absolute(path), version)
+        await self._ask("delete", path, self._client.delete_async, version)
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
         """Carry out all operations or none. Returns for each one: the created path, the new
@@ -364,23 +360,21 @@ class ZooKeeperSession:
             return []
         check_multi(operations)
         absolute = [self._chroot.of(operation) for operation in operations]
-        answers = await self._merged(f"multi of {len(operations)}", partial(self._writes.multi, absolute))
+        answers = await self._answer(f"multi of {len(operations)}", partial(self._writes.multi, absolute))
         return [self._chroot.relative(each) if isinstance(each, str) else each for each in answers]
 
     async def acl(self, path: str) -> Acl:
         """Raises NoNode, NotPermitted."""
-        entries, _ = await self._ask("acl", path, self._client.get_acls_async, self._chroot.absolute(path))
+        entries, _ = await self._ask("acl", path, self._client.get_acls_async)
         return frozenset(Grant(each.id.scheme, each.id.id, each.perms) for each in entries)
 
     async def set_acl(self, path: str, acl: Acl) -> None:
         """Raises NoNode, NotPermitted."""
-        await self._ask(
-            "set_acl", path, self._client.set_acls_async, self._chroot.absolute(path), _kazoo_acl(acl)
-        )
+        await self._ask("set_acl", path, self._client.set_acls_async, _kazoo_acl(acl))
 
     async def sync(self, path: str = "/") -> None:
         """Reads after this see everything that was committed before it."""
-        await self._ask("sync", path, self._client.sync_async, self._chroot.absolute(path))
+        await self._ask("sync", path, self._client.sync_async)
 
     def watch_children(self, path: str, listener: Callable[[list[str]], None]) -> None:
         """Call `listener` on the event loop with the current children, now and after each change.
@@ -410,27 +404,28 @@ class ZooKeeperSession:
         self._watches.append(watch)
         watch.arm()
 
-    async def _merged(self, what: str, issue: Callable[[asyncio.Future[T]], None]) -> T:
-        """Issue a request that may be sent with others, and wait as `_ask` does."""
-        if self._state is LinkState.ENDED:
-            raise_ended(what)
-        future: asyncio.Future[T] = self._pending.add(what)
-        issue(future)
-        try:
-            return await future
-        finally:
-            self._pending.remove(future)
+    async def _ask(self, operation: str, path: str, call: Callable[..., Completion], *args: Any) -> Any:
+        """Ask by a request of its own. `call` takes the absolute path, and `args`."""
+        return await self._ask_absolute(operation, self._chroot.absolute(path), call, *args, what=path)
 
-    async def _ask(self, operation: str, what: str, call: Callable[..., Completion], *args: Any) -> Any:
-        """Send a request and wait for its answer, or for the end of the session.
+    async def _ask_absolute(
+        self, operation: str, absolute: str, call: Callable[..., Completion], *args: Any, what: str
+    ) -> Any:
+        def issue(future: asyncio.Future[Any]) -> None:
+            self._requests.count(operation, 1)
+            call(absolute, *args).rawlink(partial(self._loop_queue.put, self._settle, future, what))
+
+        return await self._answer(what, issue)
+
+    async def _answer(self, what: str, issue: Callable[[asyncio.Future[T]], None]) -> T:
+        """Issue a request, and wait for its answer or for the end of the session.
 
         kazoo may forget a request that is queued at the moment of an expiry; `_end` does not.
         """
         if self._state is LinkState.ENDED:
             raise_ended(what)
-        self._requests.count(operation, 1)
-        future = self._pending.add(what)
-        call(*args).rawlink(partial(self._loop_queue.put, self._settle, future, what))
+        future: asyncio.Future[T] = self._pending.add(what)
+        issue(future)
         try:
             return await future
         finally:

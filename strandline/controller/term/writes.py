@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes, queue_znodes
+from strandline.adapters.zookeeper.requests.sizes import OPERATION_BYTES, operation_size
 from strandline.config.limits import KIB, MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.placement import ReplicaAssignment
@@ -25,7 +26,7 @@ from strandline.ids import (
     PartitionKey,
     TopicId,
 )
-from strandline.ports import Check, Create, Delete, Operation, SetData
+from strandline.ports import Create, Delete, Operation
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
 from strandline.vocabulary.state_changes import (
     TOPIC_CREATED,
@@ -37,9 +38,6 @@ from strandline.vocabulary.state_changes import (
 )
 
 T = TypeVar("T")
-
-OPERATION_BYTES: Final = 64
-"""The size of an operation beside its path and data: its header and access list."""
 
 KEPT_BYTES: Final = 128
 """The size of an operation that keeps events, beside these: its path too."""
@@ -270,20 +268,12 @@ class _Cost:
         operations = 0
         requests: defaultdict[BrokerId, int] = defaultdict(int)
         for step in steps:
-            operations += sum(_size(operation) for operation in step.operations)
+            operations += sum(map(operation_size, step.operations))
             if step.keeps:
                 operations += len(isr_znodes.dump_unrecorded(step.keeps)) + KEPT_BYTES
             for broker, change in step.requests.items():
                 requests[broker] += len(queue_znodes.dump_state_changes([change]))
         return cls(operations, requests)
-
-
-def _size(operation: Operation) -> int:
-    match operation:
-        case Create(path=path, data=data) | SetData(path=path, data=data):
-            return len(path) + len(data) + OPERATION_BYTES
-        case Check(path=path) | Delete(path=path):
-            return len(path) + OPERATION_BYTES
 
 
 @dataclass(slots=True)

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from strandline.adapters.system_host import new_id
 from strandline.adapters.zookeeper.layout import queue_znodes
+from strandline.adapters.zookeeper.requests.sizes import OPERATION_BYTES
 from strandline.config.limits import MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.term.writes import (
     HEAD_BYTES_MAX,
-    OPERATION_BYTES,
     Multi,
     Stamp,
     Whole,

@@ -9,7 +9,8 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes
-from strandline.controller.term.writes import HEAD_BYTES_MAX, OPERATION_BYTES
+from strandline.adapters.zookeeper.requests.sizes import OPERATION_BYTES
+from strandline.controller.term.writes import HEAD_BYTES_MAX
 from strandline.controller.topics.topics import Topics
 from strandline.errors import InvalidRequest, TopicAlreadyExists, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId

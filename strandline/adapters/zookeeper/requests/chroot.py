@@ -1,12 +1,10 @@
-"""Where the znodes of a cluster lie in ZooKeeper, and how large what is written there may be."""
+"""Where the znodes of a cluster lie in ZooKeeper."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from strandline.config.limits import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
-from strandline.ports import Create, Operation, SetData
+from strandline.ports import Operation
 
 
 class Chroot:
@@ -28,20 +26,3 @@ class Chroot:
         """The operation with its absolute path."""
         path = self.absolute(operation.path)
         return replace(operation, path=path) if self.root else operation
-
-
-def check_size(path: str, data: bytes) -> None:
-    """Raises ValueError if no znode can hold this."""
-    if len(data) > ZNODE_BYTES_MAX:
-        raise ValueError(f"{path}: {len(data)} bytes; a znode holds at most {ZNODE_BYTES_MAX}")
-
-
-def check_multi(operations: Sequence[Operation]) -> None:
-    """Raises ValueError if this is more than ZooKeeper takes at once."""
-    size = 0
-    for operation in operations:
-        if isinstance(operation, Create | SetData):
-            check_size(operation.path, operation.data)
-            size += len(operation.path) + len(operation.data)
-    if size > MULTI_BYTES_MAX:
-        raise ValueError(f"a multi of {size} bytes; at most {MULTI_BYTES_MAX} fit")

@@ -17,15 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from strandline.adapters.zookeeper.requests.sizes import operation_size
 from strandline.config.limits import MULTI_BYTES_MAX
 from strandline.errors import CoordinationError
-from strandline.ports import Create, MultiFailed, Operation, SetData, Znode
+from strandline.ports import MultiFailed, Operation, Znode
 
 READS_MERGED_MAX: Final = 100
 OPERATIONS_MERGED_MAX: Final = 500
 """A `multi` of one caller may have more."""
-OPERATION_BYTES: Final = 64
-"""The size of an operation beside its path and data: its header and access list."""
 
 Results = list[str | int | None]
 Answered = Callable[[Sequence[Znode | CoordinationError]], None]
@@ -134,12 +133,6 @@ class MergedWrites:
         self._send_lot(others[:half])
         self._send_lot(others[half:])
         self._send_lot([lot[culprit]])
-
-
-def operation_size(operation: Operation) -> int:
-    """Bytes that the operation takes of MULTI_BYTES_MAX."""
-    data = operation.data if isinstance(operation, Create | SetData) else b""
-    return len(operation.path) + len(data) + OPERATION_BYTES
 
 
 def _lots(writes: Iterable[_Write]) -> Iterator[list[_Write]]:

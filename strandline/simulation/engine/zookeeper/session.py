@@ -16,8 +16,9 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from strandline.adapters.zookeeper.connection.naming import Naming
-from strandline.adapters.zookeeper.requests.chroot import Chroot, check_multi, check_size
+from strandline.adapters.zookeeper.requests.chroot import Chroot
 from strandline.adapters.zookeeper.requests.merged import Answered, Carried, MergedReads, MergedWrites
+from strandline.adapters.zookeeper.requests.sizes import check_multi, check_size
 from strandline.adapters.zookeeper.watch import ChildrenWatch
 from strandline.config.services.zookeeper import ZooKeeperSettings
 from strandline.errors import CoordinationError
@@ -122,7 +123,7 @@ class SimulatedSession:
         self._unsent: dict[Request, asyncio.Future[Any]] = {}
         self._sent: dict[Request, asyncio.Future[Any]] = {}
         self._waiting: dict[asyncio.Future[Any], None] = {}
-        """Of callers whose requests may be sent with others."""
+        """Of callers."""
         self._reads = MergedReads(self._loop, self._send_reads)
         self._writes = MergedWrites(self._loop, self._send_multi)
         self._listeners: list[Callable[[LinkState], None]] = []
@@ -352,7 +353,7 @@ class SimulatedSession:
     # --- operations --------------------------------------------------------------------------
 
     async def get(self, path: str) -> Znode:
-        return await self._merged(path, partial(self._reads.get, self._chroot.absolute(path)))
+        return await self._answer(path, partial(self._reads.get, self._chroot.absolute(path)))
 
     async def exists(self, path: str) -> Znode | None:
         absolute = self._chroot.absolute(path)
@@ -404,7 +405,7 @@ class SimulatedSession:
         check_multi(operations)
         absolute = [self._chroot.of(operation) for operation in operations]
         what = f"multi of {len(operations)}"
-        answers = await self._merged(what, partial(self._writes.multi, absolute))
+        answers = await self._answer(what, partial(self._writes.multi, absolute))
         return [self._chroot.relative(answer) if isinstance(answer, str) else answer for answer in answers]
 
     async def sync(self, path: str = "/") -> None:
@@ -424,8 +425,8 @@ class SimulatedSession:
 
     # --- inside ------------------------------------------------------------------------------
 
-    async def _merged(self, what: str, issue: Callable[[asyncio.Future[T]], None]) -> T:
-        """Issues a request that may be sent with others of this turn."""
+    async def _answer(self, what: str, issue: Callable[[asyncio.Future[T]], None]) -> T:
+        """Issues a request, and waits for its answer or for the end of the session."""
         self._check_alive(what)
         future: asyncio.Future[T] = self._loop.create_future()
         self._waiting[future] = None
@@ -458,10 +459,7 @@ class SimulatedSession:
             raise SessionEnded(f"{what}: the session is over")
 
     async def _ask(self, what: str, request: Request) -> Any:
-        self._check_alive(what)
-        future: asyncio.Future[Any] = self._loop.create_future()
-        self._issue(request, future)
-        return await future
+        return await self._answer(what, partial(self._issue, request))
 
     def _issue(self, request: Request, future: asyncio.Future[Any]) -> None:
         if self._state is LinkState.CONNECTED:
