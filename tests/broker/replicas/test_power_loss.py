@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,13 +11,10 @@ from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.replicas.log_lives import lives_counted
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.storage.state_files.data_folder import DataFolder
-from strandline.ids import BrokerEpoch, BrokerId
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.support.replicas import HOST, KEY, NAME, settings, write
+from tests.broker.support.replicas import KEY, NAME, life, write
 
 NEVER = TopicConfig()
-DATA = Path("/data/1")
 
 
 class Unreadable:
@@ -32,17 +27,6 @@ class Unreadable:
         if operation == "read" and path.name.endswith(self.suffix):
             raise OSError(errno.EIO, "as the test wants it", str(path))
         return None
-
-
-@contextmanager
-def life(files: MemoryFiles, epoch: int) -> Iterator[ReplicaManager]:
-    """One life of broker 1 that ends by a kill."""
-    folder = DataFolder(DATA, BrokerId(1), Path("/boot_id"), files)
-    manager = ReplicaManager(settings(data_dir=DATA), folder, HOST)
-    manager.load()
-    folder.begin_session(epoch)
-    folder.begin_life(BrokerEpoch(epoch))
-    yield manager
 
 
 async def created(manager: ReplicaManager) -> Replica:

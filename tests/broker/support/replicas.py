@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from strandline.adapters.service_host import service_host
 from strandline.adapters.system.memory_files import MemoryFiles
@@ -18,12 +18,14 @@ from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.events.replica_events import OnRecorded
 from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.follower_end import LeaderStream, StreamBroken
 from strandline.broker.replication.incoming import IncomingCopies
 from strandline.broker.replication.leader_end import FollowerStream
 from strandline.broker.replication.throttle import CopyThrottle
 from strandline.broker.storage.log import PartitionLog
+from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.host import ServiceHost
@@ -302,3 +304,17 @@ async def following(
             running.cancel()
             for stream in streams:
                 await stream.close()
+
+
+DATA: Final = Path("/data/1")
+
+
+@contextmanager
+def life(files: MemoryFiles, epoch: int) -> Iterator[ReplicaManager]:
+    """One life of broker 1 that ends by a kill. Its logs are in DATA."""
+    folder = DataFolder(DATA, BrokerId(1), Path("/boot_id"), files)
+    manager = ReplicaManager(settings(data_dir=DATA), folder, HOST)
+    manager.load()
+    folder.begin_session(epoch)
+    folder.begin_life(BrokerEpoch(epoch))
+    yield manager

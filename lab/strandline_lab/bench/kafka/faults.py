@@ -9,7 +9,7 @@ from typing import Final
 
 from strandline import Admin, LocalCluster
 from strandline.cli.load.completeness import isr_whole
-from strandline_lab.bench.kafka.processes import new_topic, run_client, start_client
+from strandline_lab.bench.kafka.processes import new_topic, next_line, run_client, start_client
 from strandline_lab.bench.report import cpu_s
 
 IDLE_CONSUMERS: Final = 1_000
@@ -18,7 +18,6 @@ IDLE_SETTINGS: Final = {"kafka_client_connections_max": 5 * IDLE_CONSUMERS}
 """All consumers have one address, and each has several connections."""
 IDLE_S: Final = 8.0
 SETTLE_S: Final = 2.0
-WAIT_S_MAX: Final = 300.0
 ACKNOWLEDGED_BEFORE: Final = 200
 """Acknowledgements before a kill."""
 
@@ -80,16 +79,6 @@ async def _one_failover(cluster: LocalCluster, leader: int) -> float:
     if feeding.returncode:
         raise RuntimeError(f"the producer failed: {err.decode().strip()}")
     return (acked.result() - killed_at) * 1_000
-
-
-async def next_line(process: Process) -> list[str]:
-    """The words of the next line. Raises RuntimeError with the error output if there is none."""
-    assert process.stdout is not None and process.stderr is not None
-    async with asyncio.timeout(WAIT_S_MAX):
-        line = await process.stdout.readline()
-    if not line:
-        raise RuntimeError((await process.stderr.read()).decode().strip())
-    return line.decode().split()
 
 
 async def _acknowledged(process: Process, killed_at: float) -> float:

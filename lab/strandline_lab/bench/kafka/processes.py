@@ -14,8 +14,8 @@ from strandline import Admin
 from strandline_lab.bench.runs import output_of
 
 PARTITIONS: Final = 3
-
-
+LINE_S_MAX: Final = 300.0
+"""How long a process may take to print its next line."""
 CLIENT: Final = "strandline_lab.bench.kafka.client"
 CONTROL_CLIENT: Final = "strandline_lab.bench.kafka.control_client"
 
@@ -26,6 +26,16 @@ async def start_client(bootstrap: str, *arguments: str, module: str = CLIENT) ->
         sys.executable, "-m", module, bootstrap, *arguments,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
+
+
+async def next_line(process: asyncio.subprocess.Process) -> list[str]:
+    """The words of the next line. Raises RuntimeError with the error output if there is none."""
+    assert process.stdout is not None and process.stderr is not None
+    async with asyncio.timeout(LINE_S_MAX):
+        line = await process.stdout.readline()
+    if not line:
+        raise RuntimeError((await process.stderr.read()).decode().strip())
+    return line.decode().split()
 
 
 async def run_client(bootstrap: str, *arguments: str, module: str = CLIENT) -> Mapping[str, Any]:

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from strandline import LocalCluster
-from strandline_lab.bench.kafka.faults import next_line
 from strandline_lab.bench.kafka.peers import Given, Own, Peer
-from strandline_lab.bench.kafka.processes import CONTROL_CLIENT, run_client, start_client
+from strandline_lab.bench.kafka.processes import CONTROL_CLIENT, next_line, run_client, start_client
 from strandline_lab.bench.report import cpu_s, heading, machine, median_of, table
 from strandline_lab.bench.scale.processes import BROKERS, at_rest
 

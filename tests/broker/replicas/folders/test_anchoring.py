@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,12 +14,10 @@ from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.replicas.log_lives import lives_counted
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.storage.state_files.data_folder import DataFolder
-from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
+from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.support.replicas import HOST, settings
+from tests.broker.support.replicas import life
 
-DATA: Final = Path("/data/1")
 REPLICAS: Final = 100
 
 
@@ -38,17 +34,6 @@ class Disk:
         if operation == self.broken:
             raise OSError(errno.EIO, "as the test wants it", str(path))
         return None
-
-
-@contextmanager
-def life(files: MemoryFiles, epoch: int) -> Iterator[ReplicaManager]:
-    """One life of broker 1 that ends by a kill."""
-    folder = DataFolder(DATA, BrokerId(1), Path("/boot_id"), files)
-    manager = ReplicaManager(settings(data_dir=DATA), folder, HOST)
-    manager.load()
-    folder.begin_session(epoch)
-    folder.begin_life(BrokerEpoch(epoch))
-    yield manager
 
 
 def created(manager: ReplicaManager, number: int) -> Replica:
