@@ -18,6 +18,7 @@ from strandline.broker.metadata.prompt_reads import PromptReads, Unanswered
 from strandline.broker.metadata.shared_look import SharedLook
 from strandline.broker.metadata.topic_cache import TopicCache
 from strandline.broker.metadata.topic_outlines import TopicOutlines
+from strandline.broker.metadata.topic_reader import TopicReader
 from strandline.broker.replicas.local_replica import LocalReplica
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
@@ -30,7 +31,7 @@ from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
+from strandline.ids import NO_BROKER, BrokerId, TopicPartition
 from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
 from strandline.tasks import Slices, in_slices, pipelined
 from strandline.vocabulary.log import LeaderWait
@@ -64,10 +65,11 @@ class ClusterView:
         self._clock = clock
         self._wait_max_s = settings.metadata_wait_ms_max / 1000
         self._prompt = PromptReads(self._session, settings.metadata_read_ms_max / 1000)
-        self._bulk = BulkReads(self._prompt)
-        self._topics = TopicCache(
-            self._get, self._life, lambda: manager.live, settings.metadata_age_ms_max / 1000, clock
-        )
+        self._few = BulkReads(self._prompt)
+        """For requests that name a few topics: they do not wait for those that read all."""
+        self._few_topics = TopicReader(self._few.get, lambda: manager.live)
+        self._many_topics = TopicReader(BulkReads(self._prompt).get, lambda: manager.live)
+        self._topics = TopicCache(lambda: manager.live, settings.metadata_age_ms_max / 1000, clock)
         self._existing = ExistingPartitions(self._prompt.connected, settings.reconcile_ms / 1000, clock)
         self.outlines = TopicOutlines(self._prompt.connected, self._prompt.soon, clock)
         self._sizes = SharedLook(self._compare_sizes)
@@ -122,7 +124,7 @@ class ClusterView:
 
         async def read(name: str) -> int:
             try:
-                return znodes.load_topic(name, await self._get(znodes.topic(name))).partitions
+                return (await self._many_topics.node(name)).partitions
             except NoNode:
                 return 0
             except znodes.UnreadableZnode:
@@ -188,7 +190,7 @@ class ClusterView:
         """The active controller. If none was found, the reason why this broker could not look; empty if none
         is active."""
         try:
-            endpoint = znodes.load_controller(await self._get(znodes.CONTROLLER)).endpoint
+            endpoint = znodes.load_controller((await self._few.get(znodes.CONTROLLER)).data).endpoint
             self._manager.host.heard_of(endpoint)
             return endpoint, ""
         except NoNode:
@@ -203,19 +205,6 @@ class ClusterView:
     def _session(self) -> Coordination | None:
         session = self._manager.session
         return None if session is None else session.coordination
-
-    async def _get(self, path: str) -> bytes:
-        """Reads a znode. Raises NoNode, ConnectionLost, SessionEnded."""
-        return (await self._bulk.get(path)).data
-
-    async def _life(self, broker: BrokerId) -> BrokerEpoch | None:
-        """The life in which a broker is registered now; None if it is not. Raises as `_get`, except
-        NoNode."""
-        try:
-            node = await self._bulk.get(znodes.broker(broker))
-        except NoNode:
-            return None
-        return BrokerEpoch(node.czxid)
 
     async def _await_sizes(self, names: Iterable[str]) -> None:
         """A broker whose link to ZooKeeper is down waits for it a while: what it has read may be old, and the
@@ -237,19 +226,25 @@ class ClusterView:
 
     async def _compare_sizes(self, names: Set[str]) -> None:
         await self._prompt.sync()
-        await pipelined(self._topics.compare_size, sorted(names), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+
+        async def compare(name: str) -> None:
+            await self._topics.compare_size(name, self._few_topics)
+
+        await pipelined(compare, sorted(names), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
     async def _read_topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
         """Those that exist."""
 
         async def read(name: str) -> None:
             try:
-                found[name] = self._with_own(await self._topics.topic(name))
+                found[name] = self._with_own(await self._topics.topic(name, reader))
             except (UnknownTopicOrPartition, znodes.UnreadableZnode):
                 return
 
         wanted = list(names)
-        found = await self._read_together(wanted) if len(wanted) > SMALL_TOPICS_MAX else {}
+        large = len(wanted) > SMALL_TOPICS_MAX
+        reader = self._many_topics if large else self._few_topics
+        found = await self._read_together(wanted) if large else {}
         left = [name for name in wanted if name not in found]
         await pipelined(read, left, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         if missing := [name for name in left if name not in found]:
@@ -273,7 +268,7 @@ class ClusterView:
 
         async def read(name: str) -> None:
             with suppress(StrandlineError):
-                await self._topics.topic(name)
+                await self._topics.topic(name, self._many_topics)
 
         await pipelined(read, sorted(names), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 

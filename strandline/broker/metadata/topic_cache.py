@@ -4,38 +4,27 @@ bounded.
 A topic of a thousand partitions has two thousand znodes. When their leader dies, every client asks for all of
 them repeatedly. So partitions that are known to be outdated are read singly; the whole topic is read only
 when it is old.
-
-The leader of record is named only while its broker is registered in the life in which it was elected. Without
-that registration the leadership has ended, even if `isr` still names it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from strandline.adapters.zookeeper import znodes
-from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
-from strandline.config.limits import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.broker.metadata.topic_reader import Live, Lives, TopicReader
 from strandline.errors import (
     CoordinationError,
     LeaderNotAvailable,
     StrandlineError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
+from strandline.ids import BrokerEpoch, BrokerId, TopicPartition
 from strandline.ports import Clock, NoNode
-from strandline.tasks import pipelined
-from strandline.vocabulary.metadata import (
-    NEVER_LED,
-    PartitionMetadata,
-    PartitionState,
-    Registration,
-    TopicMetadata,
-)
+from strandline.vocabulary.metadata import TopicMetadata
 
 READING_SHARE_MAX: Final = 0.1
 """Share of time that may be spent on reading one topic: a reading that took long is kept longer."""
@@ -44,10 +33,6 @@ AGE_S_MAX: Final = 5.0
 LOOKS_MAX: Final = 3
 """Repetitions of a reading for partitions that become outdated meanwhile. The bound keeps requests from
 waiting for a topic that always changes."""
-
-Live = Mapping[BrokerId, Registration]
-Lives = dict[int, BrokerEpoch]
-"""For each partition the life in which its leader was elected; no entry for a partition without a leader."""
 
 
 @dataclass(slots=True)
@@ -69,22 +54,10 @@ class _Known:
 
 
 class TopicCache:
-    """The cache. `get` reads a znode, and raises NoNode, ConnectionLost or SessionEnded.
+    """The cache. Each call brings the reader that it may use: requests for a few topics do not queue behind
+    those for all. `live` returns the registrations known here."""
 
-    `life` reads the life in which a broker is registered, and raises the same; `live` has the registrations
-    known here.
-    """
-
-    def __init__(
-        self,
-        get: Callable[[str], Awaitable[bytes]],
-        life: Callable[[BrokerId], Awaitable[BrokerEpoch | None]],
-        live: Callable[[], Live],
-        age_s: float,
-        clock: Clock,
-    ) -> None:
-        self._get = get
-        self._life = life
+    def __init__(self, live: Callable[[], Live], age_s: float, clock: Clock) -> None:
         self._live = live
         self._age_s = age_s
         self._clock = clock
@@ -121,11 +94,11 @@ class TopicCache:
         """True if there is a reading of the topic that its size could be compared with."""
         return name in self._known
 
-    async def compare_size(self, name: str) -> None:
+    async def compare_size(self, name: str, reader: TopicReader) -> None:
         """Reads the topic's size; the next request reads the topic again if it has another one now, or is
         another topic. Raises ConnectionLost or SessionEnded."""
         try:
-            node = znodes.load_topic(name, await self._get(znodes.topic(name)))
+            node = await reader.node(name)
         except NoNode:
             node = None
         except znodes.UnreadableZnode as error:
@@ -137,7 +110,7 @@ class TopicCache:
         if known is not None and (node is None or known.differs(node)):
             known.old_at = self._clock.monotonic()
 
-    async def topic(self, name: str) -> TopicMetadata:
+    async def topic(self, name: str, reader: TopicReader) -> TopicMetadata:
         """The topic; its last reading while ZooKeeper cannot be reached.
 
         Raises UnknownTopicOrPartition; LeaderNotAvailable and UnreadableZnode if it was never read.
@@ -149,7 +122,7 @@ class TopicCache:
             if outcome is not None:
                 return outcome
         fresh = self.fresh(name)
-        return await self._read_for_all(name) if fresh is None else fresh
+        return await self._read_for_all(name, reader) if fresh is None else fresh
 
     def fresh(self, name: str) -> TopicMetadata | None:
         """The topic, if its last reading still stands and no other is under way."""
@@ -189,11 +162,11 @@ class TopicCache:
         registration = known.live.get(BrokerId(known.topic.partitions[number].leader))
         return registration is not None and registration.epoch == life
 
-    async def _read_for_all(self, name: str) -> TopicMetadata:
+    async def _read_for_all(self, name: str, reader: TopicReader) -> TopicMetadata:
         answer = self._under_way[name] = asyncio.get_running_loop().create_future()
         outcome: TopicMetadata | StrandlineError | None = None
         try:
-            outcome = await self._read(name)
+            outcome = await self._read(name, reader)
             return outcome
         except StrandlineError as error:
             outcome = error
@@ -202,15 +175,15 @@ class TopicCache:
             del self._under_way[name]
             answer.set_result(outcome)
 
-    async def _read(self, name: str) -> TopicMetadata:
+    async def _read(self, name: str, reader: TopicReader) -> TopicMetadata:
         known = self._known.get(name)
         try:
             if known is None or self._is_old(known):
-                known = await self._read_whole(name)
+                known = await self._read_whole(name, reader)
             for _ in range(LOOKS_MAX):
                 if not known.outdated:
                     break
-                known = await self._read_outdated(name, known)
+                known = await self._read_outdated(name, known, reader)
         except NoNode:
             self._known.pop(name, None)
             raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from None
@@ -228,17 +201,17 @@ class TopicCache:
     def _is_old(self, known: _Known) -> bool:
         return self._clock.monotonic() >= known.old_at
 
-    async def _read_whole(self, name: str) -> _Known:
+    async def _read_whole(self, name: str, reader: TopicReader) -> _Known:
         """What was read is of one topic, also if it is made anew meanwhile: a client would take a leader of
         the new one for one of the old one."""
         while True:
             began = self._clock.monotonic()
-            node = await self._node(name)
+            node = await reader.node(name)
             if not node.partitions:  # still being created: it is a topic once it has all of them
                 raise NoNode(znodes.topic(name))
             live = self._live()
-            partitions, lives = await self._read_partitions(name, range(node.partitions), {})
-            if (await self._node(name)).topic_id == node.topic_id:
+            partitions, lives = await reader.partitions(name, range(node.partitions), {})
+            if (await reader.node(name)).topic_id == node.topic_id:
                 break
         topic = TopicMetadata(name, node.topic_id, tuple(partitions), dict(node.config))
         now = self._clock.monotonic()
@@ -246,19 +219,16 @@ class TopicCache:
         known = self._known[name] = _Known(topic, lives, live, now + stands_s)
         return known
 
-    async def _node(self, name: str) -> znodes.TopicNode:
-        return znodes.load_topic(name, await self._get(znodes.topic(name)))
-
-    async def _read_outdated(self, name: str, known: _Known) -> _Known:
+    async def _read_outdated(self, name: str, known: _Known, reader: TopicReader) -> _Known:
         """Reads the states of only those partitions; the whole topic if it is another one now, or has
         grown. AR stays as the whole topic was read, unless the ISR shows that it has changed."""
         numbers, known.outdated = sorted(known.outdated), set()
         assigned = {each.partition: each.replicas for each in known.topic.partitions}
         there = [number for number in numbers if number in assigned]
         try:
-            found, lives = await self._read_partitions(name, there, assigned)
-            if known.differs(await self._node(name)):
-                return await self._read_whole(name)
+            found, lives = await reader.partitions(name, there, assigned)
+            if known.differs(await reader.node(name)):
+                return await self._read_whole(name, reader)
         except BaseException:
             known.outdated.update(numbers)
             raise
@@ -268,70 +238,3 @@ class TopicCache:
         kept = {number: life for number, life in known.lives.items() if number not in read}
         known.lives = kept | lives
         return known
-
-    async def _read_partitions(
-        self, name: str, numbers: range | list[int], assigned: Mapping[int, tuple[int, ...]]
-    ) -> tuple[list[PartitionMetadata], Lives]:
-        """Reads these partitions; AR of those only that have none in `assigned`, or an ISR beyond it."""
-
-        async def read(partition: int) -> tuple[PartitionMetadata, PartitionState]:
-            """Reads one partition. An unreadable one gets no leader, so that the topic's other partitions
-            still work."""
-            replicas = assigned.get(partition) or await self._assigned(name, partition)
-            state = self._state(name, partition, await self._get(znodes.isr(name, partition)))
-            if partition in assigned and not set(replicas).issuperset(state.isr_ids):
-                replicas = await self._assigned(name, partition)
-            if not replicas:
-                state = NEVER_LED
-            metadata = PartitionMetadata(partition, state.leader, state.leader_epoch, replicas, state.isr_ids)
-            return metadata, state
-
-        found = await pipelined(read, numbers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
-        registered = await self._lives_of(state for _, state in found)
-        partitions: list[PartitionMetadata] = []
-        lives: Lives = {}
-        for metadata, state in found:
-            life = _life_of_leader(state)
-            if life is not None and registered.get(state.leader) == life:
-                partitions.append(metadata)
-                lives[metadata.partition] = life
-            else:
-                partitions.append(metadata.without_leader())
-        return partitions, lives
-
-    async def _assigned(self, name: str, partition: int) -> tuple[int, ...]:
-        """AR; empty if it is unreadable."""
-        try:
-            return znodes.load_replicas(name, partition, await self._get(znodes.replicas(name, partition)))
-        except znodes.UnreadableZnode as error:
-            self._unreadable.report(error)
-            return ()
-
-    def _state(self, name: str, partition: int, record: bytes) -> PartitionState:
-        try:
-            return isr_znodes.load_isr(name, partition, record)
-        except znodes.UnreadableZnode as error:
-            self._unreadable.report(error)
-            return NEVER_LED
-
-    async def _lives_of(self, states: Iterable[PartitionState]) -> dict[BrokerId, BrokerEpoch | None]:
-        """The life in which each leader is registered. A leader that this broker does not know to be alive
-        may have registered recently. So ZooKeeper is asked after `isr` was read, and its answer is no older
-        than that."""
-        live = self._live()
-        lives: dict[BrokerId, BrokerEpoch | None] = {}
-        unknown: set[BrokerId] = set()
-        for state in states:
-            registration = live.get(state.leader)
-            if registration is not None and registration.epoch == _life_of_leader(state):
-                lives[state.leader] = registration.epoch
-            elif state.leader != NO_BROKER:
-                unknown.add(state.leader)
-        asked = sorted(unknown)
-        found = await pipelined(self._life, asked, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
-        return lives | dict(zip(asked, found, strict=True))
-
-
-def _life_of_leader(state: PartitionState) -> BrokerEpoch | None:
-    """The life in which the leader was elected; the leader is a member of the ISR."""
-    return next((member.broker_epoch for member in state.isr if member.broker == state.leader), None)

@@ -12,11 +12,11 @@ import pytest
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import PartitionAssignment
-from strandline.broker.metadata.cluster_view import AWAY_S, SIZES_WAIT_S, ClusterView
+from strandline.broker.metadata.cluster_view import AWAY_S, SIZES_WAIT_S, SMALL_TOPICS_MAX, ClusterView
 from strandline.config.limits import ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX
 from strandline.errors import InvalidTopic, LeaderNotAvailable
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, TopicPartition
-from strandline.ports import LinkState
+from strandline.ports import LinkState, Znode
 from strandline.vocabulary.log import LeaderWait
 from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings
 from tests.broker.support.seat import ME, seated
@@ -254,3 +254,27 @@ async def test_a_request_for_many_topics_leaves_room_for_elections(tmp_path: Pat
         metadata, unknown = await view.describe(names)
         assert sum(len(topic.partitions) for topic in metadata.topics) == 10 * 50 and not unknown
         assert seat.coordination.most_in_flight == ZOOKEEPER_BULK_READS_IN_FLIGHT_MAX
+
+
+async def test_a_request_for_one_topic_does_not_wait_for_one_that_reads_all(tmp_path: Path) -> None:
+    """Behind 64 requests for 1,000 topics, one for a single topic took up to half a second: it waited for its
+    turn to read, four times."""
+    async with seated(tmp_path) as seat:
+        names = seat.tree.add_topics(SMALL_TOPICS_MAX + 1, partitions=10)
+        answered, session = asyncio.Event(), seat.coordination
+
+        class Slow(MemorySession):
+            async def get(self, path: str) -> Znode:
+                if any(path == znodes.topic(name) for name in names):
+                    await answered.wait()
+                return await session.get(path)
+
+        seat.coordination = Slow(seat.tree, session.session_id)
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        async with asyncio.TaskGroup() as tasks:
+            all_of_them = tasks.create_task(view.describe(names))
+            async with asyncio.timeout(DEADLINE_S):
+                metadata, unknown = await view.describe([NAME.topic])
+            assert [topic.name for topic in metadata.topics] == [NAME.topic] and not unknown
+            answered.set()
+        assert len(all_of_them.result()[0].topics) == len(names)

@@ -12,9 +12,10 @@ import pytest
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.broker.metadata.topic_cache import AGE_S_MAX, READING_SHARE_MAX, TopicCache
+from strandline.broker.metadata.topic_reader import TopicReader
 from strandline.errors import LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from strandline.ports import ConnectionLost, NoNode
+from strandline.ports import ConnectionLost, NoNode, Znode
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Registration
 from tests.waiting import DEADLINE_S, eventually
 
@@ -51,10 +52,12 @@ class Tree:
         self.gate.set()
         self.registered: dict[BrokerId, BrokerEpoch] = {BrokerId(1): BrokerEpoch(5)}
         """The brokers in ZooKeeper; the broker learns of a change when a test calls `hear`."""
+        self.brokers = {znodes.broker(number): BrokerId(number) for number in (1, 2)}
         self.registrations_read: list[BrokerId] = []
         self.live: dict[BrokerId, Registration] = {}
         self.hear()
-        self.cache = TopicCache(self.get, self.life, lambda: self.live, AGE_S, self.clock)
+        self.reader = TopicReader(self.get, lambda: self.live)
+        self.cache = TopicCache(lambda: self.live, AGE_S, self.clock)
         self.make("a", PARTITIONS)
 
     def make(self, incarnation: str, partitions: int) -> None:
@@ -68,7 +71,9 @@ class Tree:
         state = PartitionState(BrokerId(1), LeaderEpoch(epoch), (IsrMember(BrokerId(1), BrokerEpoch(5)),))
         self.nodes[znodes.isr("t", partition)] = isr_znodes.dump_isr(state)
 
-    async def get(self, path: str) -> bytes:
+    async def get(self, path: str) -> Znode:
+        if path in self.brokers:
+            return self.registration(self.brokers[path])
         self.reads[path] += 1
         await self.gate.wait()
         self.clock.now += self.read_s
@@ -77,22 +82,27 @@ class Tree:
             raise ConnectionLost("away")
         if path not in self.nodes:
             raise NoNode(path)
-        return self.nodes[path]
+        return Znode(self.nodes[path], 0, 0, 0, 0)
+
+    def registration(self, broker: BrokerId) -> Znode:
+        self.registrations_read.append(broker)
+        if self.away:
+            raise ConnectionLost("away")
+        if broker not in self.registered:
+            raise NoNode(znodes.broker(broker))
+        life = self.registered[broker]
+        return Znode(b"", 0, life, life, 1)
 
     def hear(self) -> None:
         self.live = {b: Registration(Endpoint(b, "h", 1), life) for b, life in self.registered.items()}
 
-    async def life(self, broker: BrokerId) -> BrokerEpoch | None:
-        self.registrations_read.append(broker)
-        if self.away:
-            raise ConnectionLost("away")
-        return self.registered.get(broker)
-
     async def leaders(self) -> list[tuple[int, int]]:
-        return [(each.leader, each.leader_epoch) for each in (await self.cache.topic("t")).partitions]
+        return [
+            (each.leader, each.leader_epoch) for each in (await self.cache.topic("t", self.reader)).partitions
+        ]
 
     async def epochs(self) -> list[int]:
-        return [each.leader_epoch for each in (await self.cache.topic("t")).partitions]
+        return [each.leader_epoch for each in (await self.cache.topic("t", self.reader)).partitions]
 
     @property
     def isr_reads(self) -> list[int]:
@@ -129,13 +139,13 @@ async def test_a_cancelled_reader_leaves_the_reading_to_those_that_wait_for_it(t
 
 async def test_what_is_fresh_needs_no_reading(tree: Tree) -> None:
     assert tree.cache.fresh("t") is None
-    read = await tree.cache.topic("t")
+    read = await tree.cache.topic("t", tree.reader)
     assert tree.cache.fresh("t") == read
     tree.cache.outdated(TopicPartition("t", 1))
     assert tree.cache.fresh("t") is None
     tree.gate.clear()
     async with asyncio.TaskGroup() as tasks:
-        again = tasks.create_task(tree.cache.topic("t"))
+        again = tasks.create_task(tree.cache.topic("t", tree.reader))
         await eventually(lambda: tree.isr_reads == [1, 2, 1])
         assert tree.cache.fresh("t") is None
         tree.gate.set()
@@ -178,7 +188,7 @@ async def test_the_replicas_of_an_outdated_partition_are_read_again_only_if_its_
     state = PartitionState(BrokerId(1), LeaderEpoch(8), members)
     tree.nodes[znodes.isr("t", 0)] = isr_znodes.dump_isr(state)
     tree.cache.outdated(TopicPartition("t", 0))
-    partition = (await tree.cache.topic("t")).partitions[0]
+    partition = (await tree.cache.topic("t", tree.reader)).partitions[0]
     assert (partition.replicas, partition.isr, partition.leader_epoch) == ((1, 3), (1, 3), 8)
     assert tree.reads[first] == 2
 
@@ -215,7 +225,7 @@ async def test_another_topic_than_the_one_known_is_read_as_a_whole(
     _ = await tree.epochs()
     tree.make(incarnation, partitions)
     tree.cache.outdated(TopicPartition("t", 4_000))
-    found = await tree.cache.topic("t")
+    found = await tree.cache.topic("t", tree.reader)
     assert (found.topic_id[0], len(found.partitions)) == (incarnation, partitions)
 
 
@@ -251,7 +261,7 @@ async def test_growth_shows_at_once_where_sizes_are_compared(tree: Tree) -> None
     assert await tree.epochs() == [1, 1, 1]
     tree.make("a", PARTITIONS + 1)
     assert await tree.epochs() == [1, 1, 1]
-    await tree.cache.compare_size("t")
+    await tree.cache.compare_size("t", tree.reader)
     assert await tree.epochs() == [1, 1, 1, 1]
 
 
@@ -270,7 +280,7 @@ async def test_growth_shows_although_a_reading_from_before_ends_after_the_compar
     async with asyncio.TaskGroup() as tasks:
         reading = tasks.create_task(tree.epochs())
         await eventually(lambda: not tree.gate.is_set())
-        comparing = tasks.create_task(tree.cache.compare_size("t"))
+        comparing = tasks.create_task(tree.cache.compare_size("t", tree.reader))
         await eventually(lambda: tree.reads[znodes.topic("t")] == 3)
         tree.gate.set()
         await comparing
@@ -281,7 +291,7 @@ async def test_growth_shows_although_a_reading_from_before_ends_after_the_compar
 async def test_a_topic_of_the_same_size_is_not_read_again(tree: Tree) -> None:
     await tree.epochs()
     tree.elect(0, 2)
-    await tree.cache.compare_size("t")
+    await tree.cache.compare_size("t", tree.reader)
     assert await tree.epochs() == [1, 1, 1]
     assert tree.isr_reads == [1, 1, 1]
 
@@ -294,12 +304,12 @@ async def test_a_topic_that_was_made_again_is_another_one_where_sizes_are_compar
     tree.make("b", PARTITIONS)
     if gone:
         tree.nodes.clear()
-    await tree.cache.compare_size("t")
+    await tree.cache.compare_size("t", tree.reader)
     if gone:
         with pytest.raises(UnknownTopicOrPartition):
-            await tree.cache.topic("t")
+            await tree.cache.topic("t", tree.reader)
     else:
-        assert (await tree.cache.topic("t")).topic_id == "b" * 32
+        assert (await tree.cache.topic("t", tree.reader)).topic_id == "b" * 32
 
 
 async def test_an_old_reading_proves_no_partition(tree: Tree) -> None:
@@ -367,7 +377,7 @@ async def test_a_reading_is_of_one_topic_though_it_is_made_anew_meanwhile(
 ) -> None:
     """A client that gets a leader of the new topic with the id of the old one takes both for known."""
     if outdated:
-        await tree.cache.topic("t")
+        await tree.cache.topic("t", tree.reader)
         tree.cache.outdated(TopicPartition("t", 1))
     reads = 0
 
@@ -380,6 +390,6 @@ async def test_a_reading_is_of_one_topic_though_it_is_made_anew_meanwhile(
                 tree.elect(number, 7)
 
     tree.on_read = replace_it
-    found = await tree.cache.topic("t")
+    found = await tree.cache.topic("t", tree.reader)
     epochs = {each.leader_epoch for each in found.partitions}
     assert (found.topic_id[0], epochs) in (("a", {1}), ("b", {7}))
