@@ -82,7 +82,7 @@ class Provenance:
 
     __slots__ = (
         "_directory", "_empty_at", "_fence", "_files", "_lock", "_segments", "_state", "_sync_state",
-        "absent_through", "anchored", "published",
+        "anchored", "published",
     )  # fmt: skip
 
     def __init__(
@@ -100,7 +100,6 @@ class Provenance:
         self.anchored = anchored
         """The folder, and the fact that the log begins in it, survive a loss of power. No record counts
         before."""
-        self.absent_through = state.facts.absent_through
         self.published = False
         """The facts that were staged last are in `log.json`."""
         self._empty_at: int | None = None
@@ -114,6 +113,10 @@ class Provenance:
         self._files = files
 
     @property
+    def absent_through(self) -> int | None:
+        return self._state.facts.absent_through
+
+    @property
     def unsure_through(self) -> int | None:
         return self._state.facts.unsure_through
 
@@ -124,8 +127,10 @@ class Provenance:
         return self._fence.failed is None and now.corrupt is None and now.synced_only
 
     def begin_after(self, life: int | None) -> None:
-        """This log begins after this life of the broker; None: it had none. Written by `anchor_together`."""
-        self.absent_through, self.anchored = life, False
+        """This log begins after this life of the broker; None: it had none. Written by `anchor_together`, or
+        by an earlier change: a log that is closed before it is anchored still tells it."""
+        self._state.note(absent_through=life)
+        self.anchored = False
 
     # --- the steps of `anchor_together` ------------------------------------------------------
 
@@ -134,7 +139,7 @@ class Provenance:
         with self._fence, self._lock:
             end = self._segments.active.next_offset
             empty = end == self._segments.first.base_offset
-            self._state.stage(absent_through=self.absent_through, synced_only=empty)
+            self._state.stage(synced_only=empty)
             self._empty_at = end if empty else None
 
     def sync_files(self) -> None:

@@ -16,9 +16,9 @@ from strandline.broker.storage.provenance import SYNC_EACH_MAX, anchor_together
 from strandline.broker.storage.state_files.log_state import STAGED_FILE, STATE_FILE
 from strandline.broker.storage.state_files.partition_folder import Description
 from strandline.broker.storage.state_files.sync_failure import SYNC_FAILURE_FILE
-from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
+from strandline.ids import LeaderEpoch, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.storage.support.disk import ManualClock
+from tests.broker.storage.support.disk import ManualClock, append
 
 DATA: Final = Path("/data")
 LIFE_BEFORE: Final = 70
@@ -231,3 +231,18 @@ def test_a_log_that_is_anchored_already_is_left_alone() -> None:
     disk.done.clear()
     disk.anchor()
     assert not disk.done.total()
+
+
+@pytest.mark.parametrize("change", ["close", "mark_unsure"])
+def test_a_change_before_the_log_is_anchored_keeps_where_it_begins(change: str) -> None:
+    """CORRECTNESS E2: its next life took the file for that of a log which had been there all the time."""
+    disk = Disk(1)
+    (log,) = disk.logs
+    if change == "close":
+        log.begin_epoch(LeaderEpoch(1))
+        append(log, b"record")
+        log.close(clean=True)
+    else:
+        log.provenance.mark_unsure(LIFE_BEFORE)
+    found = reopened(disk.files, 0)
+    assert found.provenance.absent_through == LIFE_BEFORE

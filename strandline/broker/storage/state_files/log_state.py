@@ -84,11 +84,15 @@ class StateFile:
 
     def __init__(self, directory: Path, facts: LogState, files: Files) -> None:
         self.facts = facts
-        """The facts as the file has them."""
+        """The facts as the file has them, or as its next change writes them."""
         self._directory = directory
         self._files = files
         self._staged: tuple[LogState, LogState] | None = None
         """The facts in force when the staged ones were made, and the staged ones."""
+
+    def note(self, **facts: Any) -> None:
+        """Put facts in force that the next change of any fact writes."""
+        self.facts = replace(self.facts, **facts)
 
     def change(self, **facts: Any) -> None:
         """Replace some facts, synced, with every name in the folder. Raises OSError."""
