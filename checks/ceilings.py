@@ -14,7 +14,7 @@ GENERATED: Final = "*_pb2*.py"
 
 CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 880,
-    "strandline/adapters": 13_830,
+    "strandline/adapters": 13_840,
     "strandline/auditing": 1_170,
     "strandline/broker": 33_110,
     "strandline/cli": 6_680,
@@ -46,8 +46,8 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/interop": 1_860,
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
-    "lab/strandline_lab/simulation": 10_250,
-    "tests": 131_500,
+    "lab/strandline_lab/simulation": 10_760,
+    "tests": 131_660,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

@@ -57,7 +57,8 @@ def run(plan: Plan, watch: Callable[[Stage], object] | None = None) -> Outcome:
 
     `watch` gets the stage before anything runs. It may look at the run, and must not change it.
     """
-    with World(plan.seed) as world:
+    merged_max = min(each.operations_merged_max for each in plan.workloads)
+    with World(plan.seed, operations_merged_max=merged_max) as world:
         running = _Run(plan, world)
         if watch is not None:
             watch(running.stage)
@@ -95,9 +96,17 @@ class _Run:
         self._plan = plan
         self._world = world
         settings: dict[str, Any] = {**HOUSEKEEPING}
+        for_controllers: dict[str, Any] = {}
         for each in plan.workloads:
             settings |= each.broker_settings
-        cluster = Cluster(world, brokers=plan.brokers, controllers=plan.controllers, broker_settings=settings)
+            for_controllers |= each.controller_settings
+        cluster = Cluster(
+            world,
+            brokers=plan.brokers,
+            controllers=plan.controllers,
+            broker_settings=settings,
+            controller_settings=for_controllers,
+        )
         self.stage = Stage(cluster)
         self.stage.note_exceptions()
         self._nemesis = Nemesis(self.stage, plan.faults)

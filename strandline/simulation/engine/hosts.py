@@ -36,8 +36,11 @@ Service = Callable[[ServiceHost], Coroutine[Any, Any, None]]
 class Machine:
     """What outlives a process: the address, the clock, and the disk."""
 
-    def __init__(self, host: str, clock: MachineClock, disk: Disk) -> None:
+    def __init__(self, host: str, clock: MachineClock, disk: Disk, operations_merged_max: int) -> None:
+        """`operations_merged_max`: how many operations of several callers a process here sends to ZooKeeper
+        as one `multi`."""
         self.host = host
+        self.operations_merged_max = operations_merged_max
         self.clock = clock
         self.disk = disk
         self.processes: list[SimulatedProcess] = []
@@ -77,6 +80,7 @@ class SimulatedProcess:
 
     def _new_host(self) -> ServiceHost:
         network, life, random = self._network, self.life, self._random
+        merged_max = self.machine.operations_merged_max
 
         def listen(
             settings: ListenerSettings,
@@ -90,7 +94,7 @@ class SimulatedProcess:
         def connect(
             settings: ZooKeeperSettings, on_waiting: Callable[[float], None]
         ) -> Coroutine[Any, Any, SimulatedSession]:
-            return connect_session(network, life, random, settings, on_waiting)
+            return connect_session(network, life, random, settings, on_waiting, merged_max)
 
         def listen_bytes(setting: str, host: str, port: int) -> SimulatedByteServer:
             return SimulatedByteServer(network, life, setting, port)

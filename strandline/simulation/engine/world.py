@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Final, Self, TypeVar
 
+from strandline.adapters.zookeeper.requests.merged import OPERATIONS_MERGED_MAX
 from strandline.simulation.engine.clocks import NS_PER_S, MachineClock
 from strandline.simulation.engine.disks import Disk
 from strandline.simulation.engine.hosts import Machine, SimulatedProcess
@@ -45,10 +46,12 @@ class World:
         loop: SimulatedLoop | None = None,
         new_clock: Callable[[Random], MachineClock] | None = None,
         addresses: str = ADDRESSES,
+        operations_merged_max: int = OPERATIONS_MERGED_MAX,
     ) -> None:
         """`loop` may run on real time. `new_clock` makes the clocks of the machines. `addresses` are theirs,
-        with a place for the number."""
+        with a place for the number. `operations_merged_max`: see `Machine`."""
         self.seed = seed
+        self._operations_merged_max = operations_merged_max
         self.loop = loop or SimulatedLoop.new(self.random("loop"))
         self._addresses = addresses
         self._new_clock = new_clock or drawn_clock
@@ -81,7 +84,7 @@ class World:
         """Another machine."""
         host = self._addresses.format(len(self.machines) + 1)
         clock = self._new_clock(self.random(f"machine {host}"))
-        machine = Machine(host, clock, Disk(self.random(f"disk {host}")))
+        machine = Machine(host, clock, Disk(self.random(f"disk {host}")), self._operations_merged_max)
         self.machines.append(machine)
         return machine
 

@@ -41,6 +41,8 @@ BACK_RATE: Final = 1 / 2
 AIMED_RATE: Final = 1 / 12
 """The part of all seeds that have a rare sequence, each of them once to AIMED_MAX times."""
 AIMED_MAX: Final = 3
+PARTS_RATE: Final = 1 / 2
+"""As AIMED_RATE, of the seeds in which small writes are divided."""
 LOT_BITS: Final = 32
 
 
@@ -79,12 +81,14 @@ def drawn_cuts(random: Random, seconds: float, *, back: bool) -> tuple[Fault, ..
     return _of_one_kind(random, seconds * CUTS_BEGIN, kind, 1.0, CUTS_MAX)
 
 
-def drawn_aimed(seed: int, seconds: float, kinds: Iterable[str]) -> tuple[Fault, ...]:
-    """Faults of these kinds, each with lots of its own."""
+def drawn_aimed(
+    seed: int, seconds: float, kinds: Iterable[str], rate: float = AIMED_RATE
+) -> tuple[Fault, ...]:
+    """Faults of these kinds, each with lots of its own. `rate`: the part of all seeds that have a kind."""
     return tuple(
         fault
         for kind in kinds
-        for fault in _of_one_kind(Random(f"{seed} {kind}"), seconds, kind, AIMED_RATE, AIMED_MAX)
+        for fault in _of_one_kind(Random(f"{seed} {kind}"), seconds, kind, rate, AIMED_MAX)
     )
 
 

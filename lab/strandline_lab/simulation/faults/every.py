@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from strandline_lab.simulation.faults import coordination, cuts, machines, networks, processes, sequences
+from strandline_lab.simulation.faults import (
+    coordination,
+    cuts,
+    machines,
+    networks,
+    parts,
+    processes,
+    sequences,
+)
 from strandline_lab.simulation.faults.fault import Kind
 
 POWER: Final = frozenset(
@@ -35,7 +43,18 @@ AIMED_AT_CONTROLLERS: Final = (
     "kill a controller that deletes",
 )
 """Only seeds with an operator have these."""
-APART: Final = frozenset({LOST_DISK, COORDINATOR, CUT_LOG, CUT_AND_BACK, *AIMED, *AIMED_AT_CONTROLLERS})
+AIMED_AT_PARTS: Final = (
+    "kill a writer between parts",
+    "pause a writer between parts",
+    "expire a writer's session between parts",
+    "reset a writer's connection between parts",
+    "lose the ZooKeeper leader between parts",
+    "kill a broker between parts",
+)
+"""Only seeds have these in which small writes are divided."""
+APART: Final = frozenset(
+    {LOST_DISK, COORDINATOR, CUT_LOG, CUT_AND_BACK, *AIMED, *AIMED_AT_CONTROLLERS, *AIMED_AT_PARTS}
+)
 """Kinds that are drawn with lots of their own, so that the other faults of a seed do not depend on them."""
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -78,4 +97,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     "set ZooKeeper back": coordination.set_back,
     "lose the ZooKeeper leader as a controller writes": coordination.lose_leader_under_write,
     "kill a controller that deletes": processes.kill_deleting_controller,
+    "kill a writer between parts": parts.kill_writer,
+    "pause a writer between parts": parts.pause_writer,
+    "expire a writer's session between parts": parts.expire_writer,
+    "reset a writer's connection between parts": parts.reset_writer,
+    "lose the ZooKeeper leader between parts": parts.lose_leader,
+    "kill a broker between parts": parts.kill_broker,
 }

@@ -88,6 +88,12 @@ class Scene:
             self.note(f"start broker {number}")
             self.cluster.start_broker(number)
 
+    def restart_controller(self, number: int) -> None:
+        """Start a controller unless it runs."""
+        if not self.cluster.controllers[number].life.alive:
+            self.note(f"start controller {number}")
+            self.cluster.start_controller(number)
+
     def lose_power(self, numbers: Iterable[int]) -> None:
         """Of the machines of these brokers, at once."""
         for number in numbers:

@@ -80,6 +80,4 @@ async def _kill_controller(scene: Scene, number: int, lasts_s: float) -> None:
     scene.note(f"kill controller {number}")
     scene.cluster.controllers[number].kill()
     await last(lasts_s)
-    if not scene.cluster.controllers[number].life.alive:
-        scene.note(f"start controller {number}")
-        scene.cluster.start_controller(number)
+    scene.restart_controller(number)

@@ -19,9 +19,9 @@ from strandline.broker.storage.scanning import Bad, scan
 from strandline.broker.storage.segment import LOG_SUFFIX, offset_in
 from strandline.broker.storage.state_files.epoch_file import read_epochs
 from strandline.broker.storage.state_files.log_state import LogState
-from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX, DESCRIPTION, Description
-from strandline.ids import PartitionKey, TopicPartition
+from strandline.ids import PartitionKey
 from strandline.ports import Files, NoNode
+from strandline_lab.simulation.judging.folders import ReplicaFolder, replica_folders
 from strandline_lab.simulation.judging.judge import Judge, Problem
 from strandline_lab.simulation.stage import Stage
 
@@ -51,14 +51,6 @@ class ReplicaLog:
     damage: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    broker: int
-    folder: Path
-    files: Files
-    name: TopicPartition
-
-
 class Replicas(Judge):
     """Compares the logs once everything is healed."""
 
@@ -79,32 +71,22 @@ class Replicas(Judge):
     def _compared(self) -> Iterator[str]:
         tree = self._stage.world.zookeeper.servers[0].tree
         for key, found in self._folders().items():
-            topic, number = found[0].name
+            topic, number = found[0].description.name
             try:
                 topic_id = znodes.load_topic(topic, tree.get(znodes.topic(topic)).data).topic_id
                 state = isr_znodes.load_isr(topic, number, tree.get(znodes.isr(topic, number)).data)
             except NoNode:
                 continue  # the topic is deleted
             if topic_id == key.topic_id:
-                logs = {each.broker: read_log(each.broker, each.folder, each.files) for each in found}
+                logs = {each.broker: read_log(each.broker, each.path, each.files) for each in found}
                 yield from (f"{topic}-{number}: {each}" for each in compared(logs, state.isr_ids))
 
-    def _folders(self) -> Mapping[PartitionKey, list[_Found]]:
+    def _folders(self) -> Mapping[PartitionKey, list[ReplicaFolder]]:
         """The replicas of all partitions, without those of compacted topics."""
-        found: defaultdict[PartitionKey, list[_Found]] = defaultdict(list)
-        cluster = self._stage.cluster
-        for number, machine in enumerate(cluster.broker_machines):
-            files, top = machine.disk.files, Path(f"/data/{cluster.first_id + number}")
-            for name in sorted(files.directories(top)):
-                if name.endswith(DELETED_SUFFIX) or DESCRIPTION not in files.sizes(top / name):
-                    continue
-                try:
-                    description = Description.load(top / name, files=files)
-                except ValueError:
-                    continue  # a loss of power took the description of a new folder: no replica is in it
-                if "compact" not in description.config.get("cleanup.policy", ""):
-                    each = _Found(cluster.first_id + number, top / name, files, description.name)
-                    found[description.key].append(each)
+        found: defaultdict[PartitionKey, list[ReplicaFolder]] = defaultdict(list)
+        for each in replica_folders(self._stage):
+            if "compact" not in each.description.config.get("cleanup.policy", ""):
+                found[each.description.key].append(each)
         return found
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from strandline_lab.simulation.workloads.cleaning import Cleaning
 from strandline_lab.simulation.workloads.counting.forgetting import Forgetting
+from strandline_lab.simulation.workloads.dividing import Dividing
 from strandline_lab.simulation.workloads.groups import RELEASED, Groups
 from strandline_lab.simulation.workloads.kafka import Kafka
 from strandline_lab.simulation.workloads.operations import Operations
@@ -19,7 +20,7 @@ from strandline_lab.simulation.workloads.unsteady.replacing import Replacing
 from strandline_lab.simulation.workloads.writing import Writing
 
 AnyWorkload = Annotated[
-    Writing | Groups | Counting | Operations | Cleaning | Kafka | Replacing | Cutting | Forgetting,
+    Writing | Groups | Counting | Operations | Cleaning | Kafka | Replacing | Cutting | Forgetting | Dividing,
     Field(discriminator="kind"),
 ]
 
@@ -35,6 +36,8 @@ LATEST_RATE: Final = 1 / 2
 """The part of all topics that are replaced whose members begin at the end."""
 UNSTEADY_RATE: Final = 1 / 6
 """The part of all seeds whose last workload is one of these, or has a topic whose logs are cut."""
+DIVIDING_RATE: Final = 1 / 12
+"""The part of some seeds in which small writes are divided, and nothing else is done: see `_may_divide`."""
 CUT_RATE: Final = 1 / 2
 """The part of these whose logs are cut."""
 WORKLOADS_MAX: Final = 2
@@ -79,7 +82,16 @@ def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
         kind = random.choice(list(UNSTEADY))
         unsteady = _or_cutting(seed, UNSTEADY[kind](random, kind))
         drawn = (*drawn[: WORKLOADS_MAX - 1], _with_later_lots(seed, unsteady))
+    random = Random(f"{seed} parts")
+    if random.random() < DIVIDING_RATE and _may_divide(drawn):
+        drawn = (Dividing.drawn(random, "dividing"),)
     return drawn
+
+
+def _may_divide(drawn: tuple[AnyWorkload, ...]) -> bool:
+    """Rare workloads keep their seeds, and so do most pairs."""
+    rare = any(isinstance(each, Kafka | Replacing | Cutting) for each in drawn)
+    return not rare and (len(drawn) == 1 or any(isinstance(each, Operations) for each in drawn))
 
 
 def _or_cutting(seed: int, unsteady: AnyWorkload) -> AnyWorkload:

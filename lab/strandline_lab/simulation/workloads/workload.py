@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
 
+from strandline.adapters.zookeeper.requests.merged import OPERATIONS_MERGED_MAX
 from strandline_lab.simulation.judging.judge import Problem
 from strandline_lab.simulation.stage import Stage
 
@@ -76,6 +77,16 @@ class WorkloadPlan(BaseModel, ABC, frozen=True, extra="forbid"):
     def broker_settings(self) -> dict[str, Any]:
         """Settings of all brokers that it needs."""
         return {}
+
+    @property
+    def controller_settings(self) -> dict[str, Any]:
+        """Settings of all controllers that it needs."""
+        return {}
+
+    @property
+    def operations_merged_max(self) -> int:
+        """How many operations of several callers a process may send to ZooKeeper as one `multi`."""
+        return OPERATIONS_MERGED_MAX
 
     @abstractmethod
     def workload(self, stage: Stage) -> Workload:

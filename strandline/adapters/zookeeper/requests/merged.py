@@ -88,19 +88,24 @@ class _Write:
 
 
 class MergedWrites:
-    """`multi`s. `send` asks for one, and calls back with its results or its error."""
+    """`multi`s. `send` asks for one, and calls back with its results or its error. `operations_max`: of
+    several callers in one."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, send: Callable[[Sequence[Operation], Carried], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        send: Callable[[Sequence[Operation], Carried], None],
+        operations_max: int = OPERATIONS_MERGED_MAX,
     ) -> None:
         self._send = send
+        self._operations_max = operations_max
         self._turn: Turn[_Write] = Turn(loop, self._send_all)
 
     def multi(self, operations: Sequence[Operation], outcome: asyncio.Future[Results]) -> None:
         self._turn.add(_Write(operations, sum(map(operation_size, operations)), outcome))
 
     def _send_all(self, writes: list[_Write]) -> None:
-        for lot in _lots(writes):
+        for lot in _lots(writes, self._operations_max):
             self._send_lot(lot)
 
     def _send_lot(self, asked: Sequence[_Write]) -> None:
@@ -135,14 +140,14 @@ class MergedWrites:
         self._send_lot([lot[culprit]])
 
 
-def _lots(writes: Iterable[_Write]) -> Iterator[list[_Write]]:
+def _lots(writes: Iterable[_Write], operations_max: int) -> Iterator[list[_Write]]:
     """Neighbours that fit into one `multi`."""
     lot: list[_Write] = []
     size = operations = 0
     for write in writes:
         size += write.size
         operations += len(write.operations)
-        if lot and (size > MULTI_BYTES_MAX or operations > OPERATIONS_MERGED_MAX):
+        if lot and (size > MULTI_BYTES_MAX or operations > operations_max):
             yield lot
             lot, size, operations = [], write.size, len(write.operations)
         lot.append(write)

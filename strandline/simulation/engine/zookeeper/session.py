@@ -59,12 +59,13 @@ async def connect_session(
     random: Random,
     settings: ZooKeeperSettings,
     on_waiting: Callable[[float], None],
+    operations_merged_max: int,
 ) -> SimulatedSession:
-    """Begin a session; waits for ZooKeeper without a time limit."""
+    """Begin a session; waits for ZooKeeper without a time limit. `operations_merged_max`: see `Machine`."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     while True:
-        session = SimulatedSession(network, process, random, settings)
+        session = SimulatedSession(network, process, random, settings, operations_merged_max)
         session.begin()
         try:
             while not await session.opened(WAITING_S):
@@ -91,7 +92,12 @@ class SimulatedSession:
     `ensemble.Client` and `network.Receiver` towards its server."""
 
     def __init__(
-        self, network: Network, process: Process, random: Random, settings: ZooKeeperSettings
+        self,
+        network: Network,
+        process: Process,
+        random: Random,
+        settings: ZooKeeperSettings,
+        operations_merged_max: int,
     ) -> None:
         hosts, slash, root = settings.zookeeper.partition("/")
         self._chroot = Chroot(slash + root)
@@ -125,7 +131,7 @@ class SimulatedSession:
         self._waiting: dict[asyncio.Future[Any], None] = {}
         """Of callers."""
         self._reads = MergedReads(self._loop, self._send_reads)
-        self._writes = MergedWrites(self._loop, self._send_multi)
+        self._writes = MergedWrites(self._loop, self._send_multi, operations_merged_max)
         self._listeners: list[Callable[[LinkState], None]] = []
         self._watches: dict[str, list[ChildrenWatch]] = {}
 

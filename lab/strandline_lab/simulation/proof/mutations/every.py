@@ -9,6 +9,7 @@ from strandline_lab.simulation.proof.mutations.elections import ELECTIONS
 from strandline_lab.simulation.proof.mutations.groups import GROUPS
 from strandline_lab.simulation.proof.mutations.in_sync import IN_SYNC
 from strandline_lab.simulation.proof.mutations.kafka import KAFKA
+from strandline_lab.simulation.proof.mutations.parts import PARTS
 from strandline_lab.simulation.proof.mutations.positions import POSITIONS
 from strandline_lab.simulation.proof.mutations.requests import REQUESTS
 from strandline_lab.simulation.proof.mutations.sessions import SESSIONS
@@ -23,6 +24,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *ELECTIONS,
     *SESSIONS,
     *REQUESTS,
+    *PARTS,
     *GROUPS,
     *POSITIONS,
     *STREAMS,

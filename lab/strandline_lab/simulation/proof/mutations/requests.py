@@ -10,8 +10,6 @@ _EXECUTION: Final = "strandline/broker/state_changes/execution.py"
 _QUEUE: Final = "strandline/broker/core/state_changes/queue.py"
 _RECEIVER: Final = "strandline/broker/state_changes/receiver.py"
 
-_OPERATIONS: Final = ("operations",)
-
 REQUESTS: Final = (
     Mutation(
         "a request that is superseded has no end in the record",
@@ -35,8 +33,8 @@ REQUESTS: Final = (
         "strandline/controller/topics/deletion.py",
         "    return [marked for marked in found if marked is not None]\n",
         "    return [marked for marked in found if marked is None]\n",
-        faults=("kill a controller that deletes",),
-        workloads=_OPERATIONS,
-        seed=None,
+        faults=("kill a controller that deletes", "kill a writer between parts"),
+        workloads=("operations", "dividing"),
+        seed=159,
     ),
 )
