@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline_lab.simulation.workloads.cleaned_log import Found, Write, findings
+from strandline_lab.simulation.workloads.cleaning.judge import Found, Write, findings
 
 WRITES = (
     Write(b"a", b"1", 0, 0),

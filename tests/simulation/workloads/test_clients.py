@@ -10,7 +10,7 @@ import pytest
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.world import World
 from strandline_lab.simulation.stage import Stage
-from strandline_lab.simulation.workloads.cleaning import Cleaning
+from strandline_lab.simulation.workloads.cleaning.topic import Cleaning
 from strandline_lab.simulation.workloads.streams import Counting
 from strandline_lab.simulation.workloads.workload import WorkloadPlan
 from strandline_lab.simulation.workloads.writing import Writing

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from strandline_lab.simulation.workloads.cleaning import Cleaning
+from strandline_lab.simulation.workloads.cleaning.topic import Cleaning
 from strandline_lab.simulation.workloads.counting.forgetting import Forgetting
 from strandline_lab.simulation.workloads.dividing import Dividing
 from strandline_lab.simulation.workloads.groups import RELEASED, Groups

@@ -19,7 +19,7 @@ from strandline.ids import TopicPartition
 from strandline.producer.producer import Producer
 from strandline_lab.simulation.judging.judge import Problem
 from strandline_lab.simulation.stage import SYNCED, Acknowledged, Stage
-from strandline_lab.simulation.workloads.cleaned_log import Found, Write, findings
+from strandline_lab.simulation.workloads.cleaning.judge import Found, Write, findings
 from strandline_lab.simulation.workloads.producing import producing
 from strandline_lab.simulation.workloads.topic import (
     DELIVERY_TIMEOUT_MS,

@@ -1,0 +1,1 @@
+"""A topic whose brokers remove old records."""
