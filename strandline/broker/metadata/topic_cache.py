@@ -15,7 +15,7 @@ from typing import Final
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
-from strandline.broker.metadata.topic_reader import Live, Lives, TopicReader
+from strandline.broker.metadata.topic_reader import Live, Lives, PartitionRead, TopicReader
 from strandline.errors import (
     CoordinationError,
     LeaderNotAvailable,
@@ -40,6 +40,7 @@ class _Known:
     """A topic as it was read."""
 
     topic: TopicMetadata
+    read: dict[int, PartitionRead]
     lives: Lives
     live: Live
     """The registrations that the leaders were last compared with: a new mapping after each change."""
@@ -204,36 +205,39 @@ class TopicCache:
     async def _read_whole(self, name: str, reader: TopicReader) -> _Known:
         """What was read is of one topic, also if it is made anew meanwhile: a client would take a leader of
         the new one for one of the old one."""
+        before = self._known.get(name)
         while True:
             began = self._clock.monotonic()
             node = await reader.node(name)
             if not node.partitions:  # still being created: it is a topic once it has all of them
                 raise NoNode(znodes.topic(name))
             live = self._live()
-            partitions, lives = await reader.partitions(name, range(node.partitions), {})
+            last = {} if before is None else before.read
+            read = await reader.partitions(name, range(node.partitions), last)
+            partitions, lives = await reader.with_leaders(read)
             if (await reader.node(name)).topic_id == node.topic_id:
                 break
-        topic = TopicMetadata(name, node.topic_id, tuple(partitions), dict(node.config))
+        topic = TopicMetadata(name, node.topic_id, tuple(partitions.values()), dict(node.config))
         now = self._clock.monotonic()
         stands_s = max(self._age_s, min((now - began) / READING_SHARE_MAX, AGE_S_MAX))
-        known = self._known[name] = _Known(topic, lives, live, now + stands_s)
+        known = self._known[name] = _Known(topic, read, lives, live, now + stands_s)
         return known
 
     async def _read_outdated(self, name: str, known: _Known, reader: TopicReader) -> _Known:
         """Reads the states of only those partitions; the whole topic if it is another one now, or has
         grown. AR stays as the whole topic was read, unless the ISR shows that it has changed."""
         numbers, known.outdated = sorted(known.outdated), set()
-        assigned = {each.partition: each.replicas for each in known.topic.partitions}
-        there = [number for number in numbers if number in assigned]
+        there = [number for number in numbers if number in known.read]
         try:
-            found, lives = await reader.partitions(name, there, assigned)
+            read = await reader.partitions(name, there, known.read, states_only=True)
+            found, lives = await reader.with_leaders(read)
             if known.differs(await reader.node(name)):
                 return await self._read_whole(name, reader)
         except BaseException:
             known.outdated.update(numbers)
             raise
-        read = {each.partition: each for each in found}
-        partitions = tuple(read.get(each.partition, each) for each in known.topic.partitions)
+        known.read |= read
+        partitions = tuple(found.get(each.partition, each) for each in known.topic.partitions)
         known.topic = replace(known.topic, partitions=partitions)
         kept = {number: life for number, life in known.lives.items() if number not in read}
         known.lives = kept | lives

@@ -44,6 +44,8 @@ class Tree:
     def __init__(self) -> None:
         self.clock = Clock()
         self.nodes: dict[str, bytes] = {}
+        self.written: dict[tuple[str, bytes], int] = {}
+        """The transaction that wrote this data of a znode."""
         self.reads: Counter[str] = Counter()
         self.away = False
         self.read_s = 0.0
@@ -82,7 +84,8 @@ class Tree:
             raise ConnectionLost("away")
         if path not in self.nodes:
             raise NoNode(path)
-        return Znode(self.nodes[path], 0, 0, 0, 0)
+        data = self.nodes[path]
+        return Znode(data, 0, 0, self.written.setdefault((path, data), len(self.written)), 0)
 
     def registration(self, broker: BrokerId) -> Znode:
         self.registrations_read.append(broker)
@@ -161,6 +164,21 @@ async def test_a_recent_reading_is_reused(tree: Tree) -> None:
     assert await tree.epochs() == [1, 1, 1]
     tree.clock.now += AGE_S * 0.2
     assert await tree.epochs() == [1, 7, 1]
+
+
+async def test_a_reading_decodes_only_what_was_written_since_the_last_one(tree: Tree) -> None:
+    """Half of the time of a reading of 3,000 partitions was that of decoding the same bytes again."""
+    first = (await tree.cache.topic("t", tree.reader)).partitions
+    tree.elect(1, 7)
+    tree.nodes[znodes.replicas("t", 2)] = znodes.dump_replicas([BrokerId(2), BrokerId(1)])
+    tree.clock.now += AGE_S
+    again = (await tree.cache.topic("t", tree.reader)).partitions
+    assert [new.replicas is old.replicas for new, old in zip(again, first, strict=True)] == [
+        True,
+        True,
+        False,
+    ]
+    assert [(each.leader_epoch, each.replicas) for each in again] == [(1, (1, 2)), (7, (1, 2)), (1, (2, 1))]
 
 
 async def test_only_outdated_partitions_are_read_again(tree: Tree) -> None:
