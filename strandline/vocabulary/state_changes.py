@@ -240,6 +240,8 @@ def life_change(event: StateChangeEvent) -> LifeChange | None:
 
 VERSION: Final = 1
 """The version of the schema. A new field does not change it: readers skip unknown fields."""
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+"""`json.dumps` would make one for each event."""
 
 _COMMANDS: Final[Mapping[str, Command | ChangeKind]] = {each.value: each for each in (*Command, *ChangeKind)}
 
@@ -320,7 +322,7 @@ def event_key(event: StateChangeEvent) -> bytes:
 
 
 def event_value(event: StateChangeEvent) -> bytes:
-    return json.dumps(dump_event(event), separators=(",", ":"), ensure_ascii=False).encode()
+    return _ENCODER.encode(dump_event(event)).encode()
 
 
 def parse_event(value: bytes | None) -> StateChangeEvent:

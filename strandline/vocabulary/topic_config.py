@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -68,10 +69,9 @@ class TopicConfig(BaseModel):
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> Self:
         """Parse text values. Raises InvalidConfig that names the first invalid one."""
-        known = sorted(field.alias or name for name, field in cls.model_fields.items())
         for name in values:
-            if name not in known:
-                raise InvalidConfig(f"unknown topic config {name!r}; known are {', '.join(known)}")
+            if name not in _names():
+                raise InvalidConfig(f"unknown topic config {name!r}; known are {', '.join(_names())}")
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
@@ -97,6 +97,11 @@ class TopicConfig(BaseModel):
         """The values that were set, as text under Kafka's names."""
         dumped = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
         return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in dumped.items()}
+
+
+@cache
+def _names() -> list[str]:
+    return sorted(field.alias or name for name, field in TopicConfig.model_fields.items())
 
 
 def _most(name: str) -> int:

@@ -59,7 +59,7 @@ def unreadable_as(kind: type[UnreadableJson], what: str, data: Any) -> Iterator[
 def parse(data: bytes | str) -> Any:
     """Decode JSON. Raises ValueError, RecursionError: for use within `unreadable_as`."""
     try:
-        return json.loads(data)
+        return json.loads(data if isinstance(data, str) else data.decode())  # else json guesses the encoding
     except ValueError as error:
         raise ValueError(f"it is not JSON ({error})") from None
 

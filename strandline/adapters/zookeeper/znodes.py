@@ -148,8 +148,11 @@ def unrecorded(identifier: str) -> str:
 # --- contents --------------------------------------------------------------------------------
 
 
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))  # `json.dumps` would make one for each znode
+
+
 def dump(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
 
 
 class UnreadableZnode(UnreadableJson):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,7 +47,7 @@ class LogState:
         write_atomically(directory / STATE_FILE, self.to_bytes(), files=files)
 
     def to_bytes(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        return json.dumps({each.name: getattr(self, each.name) for each in fields(self)}).encode()
 
     @classmethod
     def load(cls, directory: Path, *, files: Files) -> LogState | None:
