@@ -38,6 +38,7 @@ PARTS: Final = (
         "        return await term.session.exists(multi.operations[0].path) is not None\n",
         "        return True\n",
         workloads=_DIVIDING,
+        seed=343,
     ),
     Mutation(
         "the mark of a topic that is deleted in parts is removed with the first part",
@@ -50,5 +51,6 @@ PARTS: Final = (
     return Whole.of([Step([Delete(marker)]), *steps, rest], _Removal(topic, fence))
 """,
         workloads=_DIVIDING,
+        seed=623,
     ),
 )
