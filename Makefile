@@ -76,6 +76,10 @@ kafka-messages: setup  ## Compare the declared messages with those of Kafka's ow
 	@mvn -q -B dependency:copy -Dartifact=$(KAFKA_CLIENTS) -DoutputDirectory=$(CURDIR)/$(MESSAGES)
 	@$(PYTHON) -m strandline_lab.interop.messages $(MESSAGES)/kafka-clients-*.jar
 
+.PHONY: conformance
+conformance: setup  ## Send the same requests to strandline and to Apache Kafka: make conformance ARGS=Metadata. CONTRIBUTING.md.
+	@$(PYTHON) -m strandline_lab.conformance $(ARGS)
+
 .PHONY: setup
 setup: $(READY)  ## Put the pinned environment into .venv; done again only when the lock or a pyproject.toml changes.
 

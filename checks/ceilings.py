@@ -42,12 +42,13 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/bench": 5_230,
     "lab/strandline_lab/chaos": 5_560,
     "lab/strandline_lab/cli": 492,
+    "lab/strandline_lab/conformance": 4_400,
     "lab/strandline_lab/core": 88,
-    "lab/strandline_lab/interop": 1_860,
+    "lab/strandline_lab/interop": 1_840,
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 10_760,
-    "tests": 131_700,
+    "tests": 132_090,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

@@ -8,23 +8,17 @@ null where Kafka allows it. A tagged field may be missing, since readers skip th
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from zipfile import ZipFile
 
 from strandline.broker.kafka.wire import api_versions, apis
 from strandline.broker.kafka.wire.apis import ApiWire
 from strandline.broker.kafka.wire.table.rows import Array, Inline, Kind, Number, One, Primitive, Row, Struct
+from strandline_lab.conformance.definitions import Definition, read_definitions, versions
 
-Definition = Mapping[str, Any]
-
-DEFINITIONS: Final = re.compile(r"common/message/(\w+)(Request|Response)\.json")
-OPEN_END: Final = 2**15
-_COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
 _WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _API_VERSIONS: Final = ApiWire(18, "ApiVersions", 0, 3, 3, api_versions.REQUEST, api_versions.ANSWER)
 WIRES: Final[Sequence[ApiWire[Any, Any]]] = (
@@ -97,22 +91,7 @@ def _type(kind: Kind, *, is_struct: bool) -> str:
 
 def definitions(jar: Path) -> dict[tuple[int, str], Definition]:
     """By the API's key and `request` or `response`."""
-    found = {}
-    with ZipFile(jar) as files:
-        for name in files.namelist():
-            if DEFINITIONS.fullmatch(name):
-                definition = json.loads(_COMMENT.sub("", files.read(name).decode()))
-                found[definition["apiKey"], definition["type"]] = definition
-    return found
-
-
-def versions(text: str) -> range:
-    """As Kafka writes them: `none`, `3`, `0-4`, `2+`."""
-    if text == "none":
-        return range(0)
-    first, dash, last = text.removesuffix("+").partition("-")
-    end = OPEN_END if text.endswith("+") else int(last if dash else first) + 1
-    return range(int(first), end)
+    return {(each["apiKey"], each["type"]): each for each in read_definitions(jar)}
 
 
 def defined(definition: Definition, version: int) -> Iterator[Field]:

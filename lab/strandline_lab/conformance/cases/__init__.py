@@ -1,0 +1,24 @@
+"""What is asked, as plain data: one file for each family of APIs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline_lab.conformance.cases import (
+    cluster,
+    commits,
+    configs,
+    fetch,
+    groups,
+    members,
+    produce,
+    replicas,
+    security,
+    topics,
+    transactions,
+)
+
+FAMILIES: Final = (
+    cluster, topics, configs, produce, fetch, members, groups, commits, security, replicas, transactions,
+)  # fmt: skip
+CASES: Final = tuple(case for family in FAMILIES for case in family.CASES)
