@@ -6,7 +6,8 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,19 @@ _BROKER_SETTINGS: Final = {
 _CONTROLLER_SETTINGS: Final = {"authorizer": "acl", "super_users": "User:ANONYMOUS"}
 
 
+@asynccontextmanager
+async def strandline_running() -> AsyncIterator[Sequence[str]]:
+    """Three brokers of strandline; gives their addresses in order."""
+    cluster = LocalCluster(
+        3, kafka=True, broker_settings=_BROKER_SETTINGS, controller_settings=_CONTROLLER_SETTINGS
+    )
+    try:
+        await cluster.start(timeout_s=START_S_MAX)
+        yield cluster.kafka_bootstrap.split(",")
+    finally:
+        await cluster.stop(clean=False)
+
+
 async def run(families: Sequence[Sequence[Case]], arguments: argparse.Namespace) -> int:
     """Brings Kafka, starts both systems, and prints the report. Returns the exit code."""
     clock = SystemClock()
@@ -42,22 +56,23 @@ async def run(families: Sequence[Sequence[Case]], arguments: argparse.Namespace)
     messages = Messages.read(found.clients)
     if wrong := faults([case for family in families for case in family], messages):
         raise ValueError("\n".join(wrong))
-    strandline = LocalCluster(
-        3, kafka=True, broker_settings=_BROKER_SETTINGS, controller_settings=_CONTROLLER_SETTINGS
-    )
-    with tempfile.TemporaryDirectory(prefix="strandline-conformance-") as folder:
-        try:
-            async with kafka.running(found, Path(folder)) as addresses:
-                await strandline.start(timeout_s=START_S_MAX)
-                print(f"both run after {clock.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-                start_ms = clock.wall_ms() - HOUR_MS
-                ours = Cluster("strandline", strandline.kafka_bootstrap.split(","), messages, start_ms)
-                theirs = Cluster("Kafka", addresses, messages, start_ms)
-                table = version_table(await versions_of(ours), await versions_of(theirs), messages.keys)
-                result = await compared(families, ours, theirs, messages)
-        finally:
-            await strandline.stop(clean=False)
-    judgement = judged(result.differences, read_table(TABLE), result.answers)
+    async with AsyncExitStack() as stack:
+        first, second = (
+            Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="strandline-conformance-")))
+            for _ in range(2)
+        )
+        theirs = await stack.enter_async_context(kafka.running(found, first))
+        other = kafka.running(found, second) if arguments.itself else strandline_running()
+        ours = await stack.enter_async_context(other)
+        print(f"both run after {clock.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+        start_ms = clock.wall_ms() - HOUR_MS
+        ours_cluster = Cluster("Kafka itself" if arguments.itself else "strandline", ours, messages, start_ms)
+        their_cluster = Cluster("Kafka", theirs, messages, start_ms)
+        table = version_table(
+            await versions_of(ours_cluster), await versions_of(their_cluster), messages.keys
+        )
+        result = await compared(families, ours_cluster, their_cluster, messages)
+    judgement = judged(result.differences, [] if arguments.itself else read_table(TABLE), result.answers)
     text = summary(result, judgement)
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "differences.txt").write_text(
@@ -75,6 +90,9 @@ def main() -> int:
     parser.add_argument("apis", nargs="*", metavar="API", help="such as Metadata; default: all")
     parser.add_argument(
         "--output", type=Path, default=Path(".interop"), help="gets Kafka's jars, and all differences"
+    )
+    parser.add_argument(
+        "--itself", action="store_true", help="compare Kafka with itself: what a run cannot tell apart"
     )
     given = parser.parse_args()
     given.output = given.output.resolve()

@@ -65,7 +65,8 @@ class Call:
     """One request. A call with a version of its own prepares: its answer is not compared.
 
     `take` names values of the answer by their paths, such as `Topics.0.TopicId`. `settled` says that errors
-    of a coordinator or leader that is not ready yet are waited out.
+    of a coordinator or leader that is not ready yet are waited out. `until` is a path whose value must not be
+    empty: the request is sent again until then, since systems show what changed only after a while.
     """
 
     api: str
@@ -74,6 +75,7 @@ class Call:
     to: Target = 1
     take: Mapping[str, str] = field(default_factory=dict)
     settled: bool = True
+    until: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

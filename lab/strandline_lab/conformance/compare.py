@@ -21,6 +21,7 @@ NAMED: Final = "Configs"
 WHOLE: Final = "."
 """The path of an answer as a whole."""
 TEXT_CHARS_MAX: Final = 80
+ANY_API: Final = "*"
 _CELLS: Final = 5
 
 
@@ -126,7 +127,7 @@ class Row:
 
     def explains(self, found: Difference) -> bool:
         return (
-            self.api == found.api
+            fits(self.api, found.api)
             and self.first <= found.version <= self.last
             and fits(self.case, found.case)
             and fits(self.field, found.field)
@@ -183,5 +184,5 @@ def judged(found: Sequence[Difference], table: Sequence[Row], apis: Iterable[str
         used.update(rows)
         if not rows:
             new.append(each)
-    stale = [each for each in table if each.api in compared and each not in used]
+    stale = [each for each in table if each not in used and (each.api in compared or each.api == ANY_API)]
     return Judgement(new, stale, len(found) - len(new))

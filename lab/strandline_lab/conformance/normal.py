@@ -40,7 +40,6 @@ IDENTITY: Final = (
     "Name", "TopicName", "Topic", "TopicId", "PartitionIndex", "PartitionId", "Partition", "Index", "GroupId",
     "Key", "ResourceType", "ResourceName", "PatternType", "Principal", "Operation", "NodeId", "BrokerId",
     "MemberId", "GroupInstanceId", "User", "Mechanism", "TransactionalId", "EntityType", "EntityName",
-    "BaseOffset",
 )  # fmt: skip
 """The fields by which elements of an array are sorted, and told apart."""
 
@@ -72,9 +71,7 @@ def normal(value: Any, known: Known, name: str = "") -> Any:
         case UUID():
             return "(none)" if value == NO_ID else known.topics.get(value, "(id)")
         case bytes():
-            return (
-                described(value, known.start_ms) if name in ("Records", "UnalignedRecords") else value.hex()
-            )
+            return normal(described(value, known.start_ms), known) if name == "Records" else value.hex()
         case str():
             return _text(value, known, name)
         case bool() | None:

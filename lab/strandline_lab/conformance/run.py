@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strandline_lab.conformance.case import Case, names_in, topics_of
+from strandline_lab.conformance.case import Case, in_version, names_in, topics_of
 from strandline_lab.conformance.compare import Difference, differences
 from strandline_lab.conformance.definitions import Messages
 from strandline_lab.conformance.normal import Known, whole
@@ -27,14 +27,18 @@ class Compared:
 def planned(
     cases: Sequence[Case], ours: Mapping[str, range], kafkas: Mapping[str, range], messages: Messages
 ) -> dict[str, list[int]]:
-    """The versions of each case that both systems advertise, by the case's API and name."""
+    """The versions of each case that both systems advertise, by the case's API and name.
+
+    A case has none if one of them lacks what it sends first.
+    """
+    both = {api: set(versions) & set(kafkas.get(api, ())) for api, versions in ours.items()}
     plan = {}
     for case in cases:
-        both = set(ours.get(case.api, ())) & set(kafkas.get(case.api, ()))
+        begins = all(each.version in both.get(each.api, ()) for each in case.before)
         plan[key(case)] = [
             version
-            for version in sorted(both)
-            if case.since <= version <= case.until and messages.defines(case.api, version)
+            for version in sorted(both.get(case.api, ()))
+            if begins and case.since <= version <= case.until and messages.defines(case.api, version)
         ]
     return plan
 
@@ -68,6 +72,9 @@ async def compared(
     """
     cases = [case for family in families for case in family]
     plan = planned(cases, await versions_of(ours), await versions_of(kafka), messages)
+    for cluster in (ours, kafka):
+        async with opened(cluster) as system:
+            await system.warm_up()
     async with asyncio.TaskGroup() as group:
         tasks = [
             (family, [group.create_task(_answers(family, plan, system)) for system in (ours, kafka)])
@@ -100,7 +107,7 @@ async def _answers(
             for version in plan[key(case)]:
                 seen = await system.run(case, version)
                 names = {number: name for name, number in system.topic_ids.items()}
-                known = Known(names, seen.taken, cluster.start_ms, case.only)
+                known = Known(names, seen.taken, cluster.start_ms, in_version(case.only, version))
                 found[key(case), version] = whole(seen.answer, known)
     return found
 

@@ -117,6 +117,10 @@ class System:
             if each["ApiKey"] in self._messages.names
         }
 
+    async def warm_up(self) -> None:
+        """Has the system make its topics of groups, which some cases name."""
+        await self._found(Group("warm-up"))
+
     async def create(self, topics: Sequence[Topic]) -> None:
         """Creates topics, and waits until each broker names a leader for each of their partitions."""
         for at in range(0, len(topics), TOPICS_AT_ONCE):
@@ -161,13 +165,14 @@ class System:
         return Seen(answer, taken)
 
     async def _settled(self, call: Call, version: int, taken: Mapping[str, Any]) -> Answer:
-        """Asks again while a leader or coordinator is not ready."""
+        """Asks again while a leader or coordinator is not ready, or what was changed is not seen."""
         waited_for = NOT_READY if call.version is None else PREPARING
         answer: Answer = ""
         is_nameless = not isinstance(call.to, int) and not call.to.name
         for _ in range(TRIES_MAX if call.settled and not is_nameless else 1):
             answer = await self.ask(call, version, taken)
-            if isinstance(answer, str) or waited_for.isdisjoint(codes(answer)):
+            is_there = call.until is None or at(answer, call.until)
+            if isinstance(answer, str) or (waited_for.isdisjoint(codes(answer)) and is_there):
                 break
             if not isinstance(call.to, int):
                 self._coordinators.pop(in_version(call.to, version), None)

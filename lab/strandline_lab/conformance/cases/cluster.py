@@ -12,6 +12,8 @@ READ: Final = Topic("cluster.read", 3)
 CONFIGURED: Final = Topic("cluster.configured", 1, {"cleanup.policy": "compact"})
 UNKNOWN: Final = "cluster.unknown"
 NO_TOPIC: Final = UUID("7f4e0b6e-1111-4222-8333-a1b2c3d4e5f6")
+ASKS: Final = 4
+"""Older versions create each topic that they name."""
 LONG: Final = "n" * 249
 TOO_LONG: Final = "n" * 250
 INVALID: Final = ("", ".", "..", "a b", "a/b", "ä", "a:b", "a\u0000b")
@@ -56,11 +58,11 @@ _NAMES: Final = (
     _metadata("two topics", [{"Name": READ.name}, {"Name": CONFIGURED.name}]),
     _metadata("no topics", [], since=1),
     Case("all topics", Call("Metadata", {"Topics": None}), topics=(READ,), since=1, only=READ.name),
-    _metadata("an unknown topic", [{"Name": UNKNOWN}]),
-    _metadata("one topic and an unknown one", [{"Name": READ.name}, {"Name": UNKNOWN}]),
+    _metadata("an unknown topic", [{"Name": UNKNOWN}], since=ASKS),
+    _metadata("one topic and an unknown one", [{"Name": READ.name}, {"Name": UNKNOWN}], since=ASKS),
     _metadata("one topic twice", [{"Name": READ.name}, {"Name": READ.name}]),
-    _metadata("an unknown topic twice", [{"Name": UNKNOWN}, {"Name": UNKNOWN}]),
-    _metadata("a long name", [{"Name": LONG}]),
+    _metadata("an unknown topic twice", [{"Name": UNKNOWN}, {"Name": UNKNOWN}], since=ASKS),
+    _metadata("a long name", [{"Name": LONG}], since=ASKS),
     _metadata("a name that is too long", [{"Name": TOO_LONG}]),
     *(_metadata(f"the invalid name {name!r}", [{"Name": name}]) for name in INVALID),
     *(

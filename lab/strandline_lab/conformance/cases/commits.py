@@ -27,7 +27,7 @@ _BY_MEMBER: Final[dict[str, Any]] = {"GenerationIdOrMemberEpoch": GENERATION, "M
 def _before(group: str, state: str) -> Sequence[Call]:
     states: dict[str, Sequence[Call]] = {
         "": [],
-        "joined": [joined(group)],
+        "joined": joined(group),
         "stable": stable(group),
         "static": stable(group, "one"),
         "empty": [*stable(group), left(group)],

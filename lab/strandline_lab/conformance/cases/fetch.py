@@ -24,6 +24,15 @@ UNKNOWN: Final = "fetch.unknown"
 WAIT_MS: Final = 100
 BYTES: Final = 1 << 20
 SESSION: Final = Taken("session")
+EPOCH: Final = Taken("epoch")
+TO_COME: Final = 1_000_000
+"""An epoch that no leader has had yet."""
+LED: Final = Call(
+    "Metadata",
+    {"Topics": [{"Name": FILLED.name}]},
+    version=9,
+    take={"epoch": "Topics.0.Partitions.0.LeaderEpoch"},
+)
 
 
 def _partition(index: int = 0, offset: int = 0, **more: Any) -> dict[str, Any]:
@@ -37,7 +46,7 @@ def _topic(name: str, *partitions: dict[str, Any]) -> dict[str, Any]:
 def _fetch(name: str, *topics: dict[str, Any], since: int = 0, to: Target = 1, **more: Any) -> Case:
     body = {"MaxWaitMs": WAIT_MS, "MinBytes": 1, "MaxBytes": BYTES, "Topics": list(topics), **more}
     call = Call("Fetch", body, to=to, settled=False)
-    return Case(name, call, topics=(FILLED, EMPTY), since=since)
+    return Case(name, call, before=[LED], topics=(FILLED, EMPTY), since=since)
 
 
 def _first(name: str, since: int = 0, to: Target = 1, **more: Any) -> Case:
@@ -63,9 +72,9 @@ _FETCH: Final = (
     _at("no bytes of a partition", PartitionMaxBytes=0),
     _at("one byte of a partition", PartitionMaxBytes=1),
     _at("negative bytes of a partition", PartitionMaxBytes=-1),
-    _at("the leader's epoch", since=9, CurrentLeaderEpoch=0),
-    _at("an epoch to come", since=9, CurrentLeaderEpoch=99),
-    _at("a last epoch to come", since=12, LastFetchedEpoch=99),
+    _at("the leader's epoch", since=9, CurrentLeaderEpoch=EPOCH),
+    _at("an epoch to come", since=9, CurrentLeaderEpoch=TO_COME),
+    _at("a last epoch to come", since=12, LastFetchedEpoch=TO_COME),
     _at("a log start offset", since=5, LogStartOffset=3),
     _first("no bytes", MaxBytes=0),
     _first("one byte", MaxBytes=1),
@@ -133,7 +142,8 @@ _SESSIONS: Final = (
 
 def _offsets(name: str, *topics: dict[str, Any], since: int = 0, to: Target = 1, **more: Any) -> Case:
     body = {"ReplicaId": -1, "TimeoutMs": 5_000, "Topics": list(topics), **more}
-    return Case(name, Call("ListOffsets", body, to=to, settled=False), topics=(FILLED, EMPTY), since=since)
+    call = Call("ListOffsets", body, to=to, settled=False)
+    return Case(name, call, before=[LED], topics=(FILLED, EMPTY), since=since)
 
 
 def _looked(topic: str, time: int, index: int = 0, **more: Any) -> dict[str, Any]:
@@ -165,8 +175,8 @@ _TIMED: Final = (
 _OFFSETS: Final = (
     _offsets("read committed", _looked(FILLED.name, -1), since=2, IsolationLevel=1),
     _offsets("isolation 2", _looked(FILLED.name, -1), since=2, IsolationLevel=2),
-    _offsets("the leader's epoch", _looked(FILLED.name, -1, CurrentLeaderEpoch=0), since=4),
-    _offsets("an epoch to come", _looked(FILLED.name, -1, CurrentLeaderEpoch=99), since=4),
+    _offsets("the leader's epoch", _looked(FILLED.name, -1, CurrentLeaderEpoch=EPOCH), since=4),
+    _offsets("an epoch to come", _looked(FILLED.name, -1, CurrentLeaderEpoch=TO_COME), since=4),
     _offsets("an unknown topic", _looked(UNKNOWN, -1)),
     _offsets("an unknown partition", _looked(FILLED.name, -1, 9)),
     _offsets("a negative partition", _looked(FILLED.name, -1, -1)),
@@ -186,27 +196,27 @@ _OFFSETS: Final = (
 def _epoch(name: str, *topics: dict[str, Any], to: Target = 1, replica: int = -1) -> Case:
     body = {"ReplicaId": replica, "Topics": list(topics)}
     call = Call("OffsetForLeaderEpoch", body, to=to, settled=False)
-    return Case(name, call, topics=(FILLED, EMPTY))
+    return Case(name, call, before=[LED], topics=(FILLED, EMPTY))
 
 
-def _asked(topic: str, epoch: int, index: int = 0, current: int = -1) -> dict[str, Any]:
+def _asked(topic: str, epoch: Any, index: int = 0, current: int = -1) -> dict[str, Any]:
     partition = {"Partition": index, "LeaderEpoch": epoch, "CurrentLeaderEpoch": current}
     return {"Topic": topic, "Partitions": [partition]}
 
 
 _EPOCHS: Final = (
-    _epoch("an epoch to come", _asked(FILLED.name, 99)),
-    _epoch("the epoch 0", _asked(FILLED.name, 0)),
+    _epoch("an epoch to come", _asked(FILLED.name, TO_COME)),
+    _epoch("the leader's epoch", _asked(FILLED.name, EPOCH)),
     _epoch("a negative epoch", _asked(FILLED.name, -1)),
-    _epoch("an empty partition", _asked(EMPTY.name, 0)),
-    _epoch("a current epoch to come", _asked(FILLED.name, 0, 0, 99)),
+    _epoch("an empty partition", _asked(EMPTY.name, EPOCH)),
+    _epoch("a current epoch to come", _asked(FILLED.name, EPOCH, 0, TO_COME)),
     _epoch("an unknown topic", _asked(UNKNOWN, 0)),
-    _epoch("an unknown partition", _asked(FILLED.name, 0, 9)),
+    _epoch("an unknown partition", _asked(FILLED.name, EPOCH, 9)),
     _epoch("an invalid name", _asked("a b", 0)),
     _epoch("no topics"),
-    _epoch("a topic twice", _asked(FILLED.name, 0), _asked(FILLED.name, 0)),
-    _epoch("another broker than the leader", _asked(FILLED.name, 0), to=2),
-    _epoch("as a replica", _asked(FILLED.name, 0), replica=2),
+    _epoch("a topic twice", _asked(FILLED.name, EPOCH), _asked(FILLED.name, EPOCH)),
+    _epoch("another broker than the leader", _asked(FILLED.name, EPOCH), to=2),
+    _epoch("as a replica", _asked(FILLED.name, EPOCH), replica=2),
 )
 
 

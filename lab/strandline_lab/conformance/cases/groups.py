@@ -14,7 +14,7 @@ LISTED: Final = "groups.listed"
 def _listed(name: str, since: int = 0, **more: Any) -> Case:
     group = f"{LISTED}.{name.replace(' ', '-')}.{{v}}"
     call = Call("ListGroups", more, to=Group(group))
-    return Case(name, call, before=stable(group), since=since, only=group.removesuffix(".{v}"))
+    return Case(name, call, before=stable(group), since=since, only=group)
 
 
 _LIST: Final = (
@@ -33,9 +33,10 @@ _LIST: Final = (
 
 def _described(name: str, *groups: str, state: str = "", since: int = 0, **more: Any) -> Case:
     own = f"groups.described.{name.replace(' ', '-')}.{{v}}"
-    first = {"": [], "joined": [joined(own)], "stable": stable(own), "empty": [*stable(own), left(own)]}
+    first = {"": [], "joined": joined(own), "stable": stable(own), "empty": [*stable(own), left(own)]}
     first["static"] = stable(own, "one")
-    call = Call("DescribeGroups", {"Groups": list(groups) or [own], **more}, to=Group(own))
+    asked = list(groups) or [own]
+    call = Call("DescribeGroups", {"Groups": asked, **more}, to=Group(asked[0]))
     return Case(name, call, before=first[state], since=since)
 
 

@@ -30,13 +30,20 @@ def joining(group: str, member: Any = "", **more: Any) -> dict[str, Any]:
     }
 
 
-def joined(group: str, instance: str | None = None) -> Call:
+def joined(group: str, instance: str | None = None) -> list[Call]:
     """Makes a group with one member, which leads it and has no assignment yet."""
     # Version 5 of a static member and version 3 of another need no second request.
     version = 3 if instance is None else 5
     body = joining(group, GroupInstanceId=instance)
     take = {"member": "MemberId", "generation": "GenerationId"}
-    return Call("JoinGroup", body, version=version, to=Group(group), take=take)
+    join = Call("JoinGroup", body, version=version, to=Group(group), take=take)
+    return [join, seen(group)]
+
+
+def seen(group: str) -> Call:
+    """Waits until the group is shown: Kafka answers a JoinGroup before that."""
+    body = {"Groups": [group]}
+    return Call("DescribeGroups", body, version=5, to=Group(group), until="Groups.0.ProtocolType")
 
 
 def synced(group: str) -> Call:
@@ -56,7 +63,7 @@ def left(group: str) -> Call:
 
 
 def stable(group: str, instance: str | None = None) -> list[Call]:
-    return [joined(group, instance), synced(group)]
+    return [*joined(group, instance), synced(group)]
 
 
 def _slug(api: str, name: str) -> str:
@@ -76,9 +83,7 @@ def _group(
 def _join(name: str, since: int = 0, group: str | None = None, before: str = "", **more: Any) -> Case:
     """`before`: the state that the group is in, of one member."""
     own = _slug("join", name) if group is None else group
-    first = {"": [], "joined": [joined(own)], "stable": stable(own), "empty": [*stable(own), left(own)]}[
-        before
-    ]
+    first = {"": [], "joined": joined(own), "stable": stable(own), "empty": [*stable(own), left(own)]}[before]
     call = Call("JoinGroup", joining(own) | more, to=Group(own))
     return Case(name, call, before=first, since=since)
 
@@ -152,7 +157,7 @@ def _sync(name: str, since: int = 0, state: str = "joined", instance: str | None
         "Assignments": _OWN,
         **more,
     }
-    before = {"": [], "joined": [joined(own, instance)], "stable": stable(own, instance)}[state]
+    before = {"": [], "joined": joined(own, instance), "stable": stable(own, instance)}[state]
     return _group(name, "SyncGroup", fields, before, since, more.get("GroupId", own))
 
 
@@ -186,7 +191,7 @@ def _beat(name: str, since: int = 0, state: str = "stable", instance: str | None
     fields = {"GenerationId": GENERATION, "MemberId": MEMBER, **more}
     before = {
         "": [],
-        "joined": [joined(own, instance)],
+        "joined": joined(own, instance),
         "stable": stable(own, instance),
         "empty": [*stable(own), left(own)],
     }[state]

@@ -136,7 +136,15 @@ THERE: Final = Topic("produce.there", 2)
 
 
 def _plain(name: str, body: Mapping[str, Any], since: int = REAL) -> Case:
+    """A request that no partition takes."""
     return Case(name, Call("Produce", body, settled=False), topics=(THERE,), since=since)
+
+
+def _placed(name: str, *partitions: Partition, **more: Any) -> Case:
+    """A request to a topic of its own, of two partitions."""
+    topic = Topic(f"produce.placed.{name.replace(' ', '-')}", 2)
+    call = Call("Produce", produced(topic.name, *partitions, **more), settled=False)
+    return Case(name, call, topics=(topic,), since=REAL)
 
 
 def _without_id(name: str) -> dict[str, Any]:
@@ -154,10 +162,10 @@ _PLACES: Final = (
     _plain("a topic of the system", produced("__consumer_offsets", (0, Batch()))),
     _plain("an unknown partition", produced(THERE.name, (7, Batch()))),
     _plain("a negative partition", produced(THERE.name, (-1, Batch()))),
-    _plain("two partitions", produced(THERE.name, (0, Batch()), (1, Batch()))),
-    _plain("a partition and an unknown one", produced(THERE.name, (0, Batch()), (9, Batch()))),
-    _plain("a partition twice", produced(THERE.name, (0, Batch()), (0, Batch()))),
-    _plain("a timeout of 0", produced(THERE.name, (0, Batch()), TimeoutMs=0, acks=1)),
+    _placed("two partitions", (0, Batch()), (1, Batch())),
+    _placed("a partition and an unknown one", (0, Batch()), (9, Batch())),
+    _placed("a partition twice", (0, Batch()), (0, Batch())),
+    _placed("a timeout of 0", (0, Batch()), TimeoutMs=0, acks=1),
     _plain(
         "a transactional id and a plain batch",
         produced(THERE.name, (0, Batch()), TransactionalId="produce.x"),

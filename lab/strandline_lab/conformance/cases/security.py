@@ -46,6 +46,11 @@ def _created(*acls: dict[str, Any]) -> Call:
     return Call("CreateAcls", {"Creations": list(acls)}, version=2)
 
 
+def _seen(topic: str, count: int) -> Call:
+    """Waits until a broker shows the ACLs of a topic."""
+    return Call("DescribeAcls", _filter(topic), version=2, until=f"Resources.0.Acls.{count - 1}.Principal")
+
+
 def _create(name: str, *acls: dict[str, Any]) -> Case:
     return Case(name, Call("CreateAcls", {"Creations": list(acls)}))
 
@@ -87,7 +92,7 @@ _CREATE: Final = (
 
 def _describe(name: str, **fields: Any) -> Case:
     topic = f"security.described.{name.replace(' ', '-')}.{{v}}"
-    before = [_created(_acl(topic), _acl(topic, Operation=WRITE, Host="127.0.0.1"))]
+    before = [_created(_acl(topic), _acl(topic, Operation=WRITE, Host="127.0.0.1")), _seen(topic, 2)]
     return Case(name, Call("DescribeAcls", _filter(topic, **fields)), before=before)
 
 
@@ -115,7 +120,7 @@ _DESCRIBE: Final = (
 
 def _delete(name: str, *filters: dict[str, Any]) -> Case:
     topic = f"security.deleted.{name.replace(' ', '-')}.{{v}}"
-    before = [_created(_acl(topic), _acl(topic, Operation=WRITE))]
+    before = [_created(_acl(topic), _acl(topic, Operation=WRITE)), _seen(topic, 2)]
     these = [_filter(topic, **each) for each in filters]
     return Case(name, Call("DeleteAcls", {"Filters": these}), before=before)
 
@@ -188,13 +193,15 @@ _ALTER_USERS: Final = (
 
 
 def _user(name: str, *users: str) -> Case:
+    change = {"Deletions": [], "Upsertions": [_upsert("security.zoe")]}
+    zoe = {"Users": [{"Name": "security.zoe"}]}
     before = [
-        Call(
-            "AlterUserScramCredentials", {"Deletions": [], "Upsertions": [_upsert("security.zoe")]}, version=0
-        )
+        Call("AlterUserScramCredentials", change, version=0),
+        Call("DescribeUserScramCredentials", zoe, version=0, until="Results.0.CredentialInfos"),
     ]
     asked = [{"Name": each} for each in users]
-    return Case(name, Call("DescribeUserScramCredentials", {"Users": asked}), before=before)
+    only = "" if users else "security.zoe"
+    return Case(name, Call("DescribeUserScramCredentials", {"Users": asked}), before=before, only=only)
 
 
 _DESCRIBE_USERS: Final = (
@@ -209,6 +216,7 @@ _DESCRIBE_USERS: Final = (
 
 # --- quotas -----------------------------------------------------------------------------------
 
+EXACT, DEFAULT, SPECIFIED = range(3)
 Entity = Sequence[tuple[str, str | None]]
 _RATE: Final = "producer_byte_rate"
 
@@ -263,15 +271,17 @@ _ALTER_QUOTAS: Final = (
 
 def _quota_of(name: str, *components: tuple[str, int, str | None], strict: bool = False) -> Case:
     set_ = _quota((("user", "security.quota"), ("client-id", "security.c")))
+    change = {"Entries": [set_, _quota((("user", "security.quota"),))]}
+    own = {"Components": [{"EntityType": "user", "MatchType": EXACT, "Match": "security.quota"}]}
     before = [
-        Call("AlterClientQuotas", {"Entries": [set_, _quota((("user", "security.quota"),))]}, version=1)
+        Call("AlterClientQuotas", change, version=1),
+        Call("DescribeClientQuotas", own, version=1, until="Entries.1.Values"),
     ]
     asked = [{"EntityType": kind, "MatchType": match, "Match": which} for kind, match, which in components]
     body = {"Components": asked, "Strict": strict}
     return Case(name, Call("DescribeClientQuotas", body), before=before)
 
 
-EXACT, DEFAULT, SPECIFIED = range(3)
 _USER: Final = ("user", EXACT, "security.quota")
 
 _DESCRIBE_QUOTAS: Final = (

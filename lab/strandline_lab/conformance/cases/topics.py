@@ -214,7 +214,11 @@ _DELETE: Final = (
     _delete("a topic of the system", "__consumer_offsets_that_are_not_there"),
     _delete("an unknown id", {"Name": None, "TopicId": NO_TOPIC}),
     _delete("no id and no name", {"Name": None}),
-    _delete("an id and a name", {"Name": THERE.name, "TopicId": TopicId(THERE.name)}),
+    _delete_by(
+        "an id and a name",
+        Topic("topics.gone8.{v}"),
+        {"Name": "topics.gone8.{v}", "TopicId": TopicId("topics.gone8.{v}")},
+    ),
     _delete("an unknown id twice", {"Name": None, "TopicId": NO_TOPIC}, {"Name": None, "TopicId": NO_TOPIC}),
     _delete_by("by its id", Topic("topics.gone5.{v}"), _by_id("topics.gone5.{v}")),
     _delete_by(

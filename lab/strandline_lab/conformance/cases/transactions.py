@@ -204,9 +204,7 @@ _DESCRIBE: Final = (
 def _listed(name: str, since: int = 0, **more: Any) -> Case:
     own = _slug("listed", name)
     call = Call("ListTransactions", more, to=Transaction(own))
-    return Case(
-        name, call, before=_before(own, "added"), topics=(READ,), since=since, only=own.removesuffix(".{v}")
-    )
+    return Case(name, call, before=_before(own, "added"), topics=(READ,), since=since, only=own)
 
 
 _LIST: Final = (
