@@ -19,7 +19,7 @@ from strandline_lab.conformance.cases import CASES, FAMILIES
 from strandline_lab.conformance.compare import judged, read_table
 from strandline_lab.conformance.definitions import Messages
 from strandline_lab.conformance.normal import HOUR_MS
-from strandline_lab.conformance.report import kinds, rows, summary, version_table
+from strandline_lab.conformance.report import kinds, reasons, rows, summary, version_table
 from strandline_lab.conformance.run import compared, faults
 from strandline_lab.conformance.system import Cluster, versions_of
 
@@ -76,7 +76,8 @@ async def run(families: Sequence[Sequence[Case]], arguments: argparse.Namespace)
     text = summary(result, judgement)
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "differences.txt").write_text(
-        f"{text}\n\n{table}\n\nAll differences:\n\n{kinds(result.differences)}\n"
+        f"{text}\n\nBy reason:\n\n{reasons(judgement)}\n\n{table}\n\n"
+        f"All differences:\n\n{kinds(result.differences)}\n"
     )
     (arguments.output / "rows.txt").write_text(f"{rows(judgement.new)}\n")
     print(table, text, sep="\n\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -167,22 +167,25 @@ def read_table(folder: Path) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Differences that no row explains, rows that explain nothing, and how many differences are known."""
+    """Differences that no row explains, rows that explain nothing, and how many differences a reason has."""
 
     new: Sequence[Difference]
     stale: Sequence[Row]
-    known: int
+    known: Mapping[str, int]
 
 
 def judged(found: Sequence[Difference], table: Sequence[Row], apis: Iterable[str]) -> Judgement:
     """Holds differences against the table. Rows of APIs that were not compared are left out."""
-    compared = set(apis)
+    compared = {*apis, ANY_API}
     new: list[Difference] = []
+    known: Counter[str] = Counter()
     used: set[Row] = set()
     for each in found:
         rows = [candidate for candidate in table if candidate.explains(each)]
         used.update(rows)
-        if not rows:
+        if rows:
+            known[rows[0].reason] += 1
+        else:
             new.append(each)
-    stale = [each for each in table if each not in used and (each.api in compared or each.api == ANY_API)]
-    return Judgement(new, stale, len(found) - len(new))
+    stale = [each for each in table if each.api in compared and each not in used]
+    return Judgement(new, stale, known)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from strandline_lab.conformance.compare import Difference, Judgement, Row
 from strandline_lab.conformance.run import Compared
+
+OPEN: Final = "To be "
+"""How a reason begins that is one to change something, not to keep it."""
 
 
 def version_table(ours: Mapping[str, range], kafkas: Mapping[str, range], order: Mapping[str, int]) -> str:
@@ -59,6 +63,12 @@ def rows(found: Sequence[Difference]) -> str:
     return "\n".join(lines)
 
 
+def reasons(judgement: Judgement) -> str:
+    """The reasons of the table with their numbers of differences; what is to be done comes first."""
+    ranked = sorted(judgement.known.items(), key=lambda item: (not item[0].startswith(OPEN), -item[1]))
+    return "\n".join(f"{count:4} {reason}" for reason, count in ranked)
+
+
 def summary(result: Compared, judgement: Judgement) -> str:
     """Counts, what is new, and what is no longer there."""
     total = sum(result.answers.values())
@@ -66,7 +76,7 @@ def summary(result: Compared, judgement: Judgement) -> str:
     lines = [
         f"{total} answers of {sum(1 for each in result.answers.values() if each)} APIs: "
         f"{total - result.differing} equal, {result.differing} differ, "
-        f"in {len(result.differences)} fields of {count} kinds; {judgement.known} differences are known.",
+        f"in {len(result.differences)} fields of {count} kinds; {sum(judgement.known.values())} are known.",
     ]
     if result.waiting:
         apis = sorted({each.api for each in result.waiting})

@@ -106,7 +106,7 @@ ONE = Difference("Fetch", 5, "a case", "Topics.ErrorCode", "1", "2")
 
 def test_a_row_explains_a_difference() -> None:
     judgement = judged([ONE], [row("Fetch 4-12 | a * | Topics.ErrorCode | 1 | *", "why")], ["Fetch"])
-    assert (judgement.new, judgement.stale, judgement.known) == ([], [], 1)
+    assert (judgement.new, judgement.stale, judgement.known) == ([], [], {"why": 1})
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_row_explains_a_difference() -> None:
 def test_a_row_that_fits_nothing_is_stale_and_the_difference_is_new(text: str) -> None:
     stale = row(text, "why")
     judgement = judged([ONE], [stale], ["Fetch"])
-    assert (judgement.new, judgement.stale, judgement.known) == ([ONE], [stale], 0)
+    assert (judgement.new, judgement.stale, judgement.known) == ([ONE], [stale], {})
 
 
 def test_rows_of_apis_that_did_not_run_are_not_stale() -> None:
