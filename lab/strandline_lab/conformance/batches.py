@@ -120,10 +120,10 @@ def _sized(value: bytes | None) -> bytes:
     return varint(-1) if value is None else varint(len(value)) + value
 
 
-def described(data: bytes, start_ms: int) -> list[dict[str, Any]]:
+def described(data: bytes) -> list[dict[str, Any]]:
     """The batches in an answer: their headers, whether the checksum is right, and a digest of the records.
 
-    Times are relative to `start_ms`. What follows the last whole batch is described by its length.
+    What follows the last whole batch is described by its length.
     """
     found: list[dict[str, Any]] = []
     at = 0
@@ -142,8 +142,8 @@ def described(data: bytes, start_ms: int) -> list[dict[str, Any]]:
             "CrcIsRight": crc == crc32c(data[at + _CRC_FROM : end]),
             "Attributes": attributes,
             "LastOffsetDelta": last,
-            "FirstTime": first_at - start_ms,
-            "MaxTime": max_at - start_ms,
+            "FirstTime": first_at,
+            "MaxTime": max_at,
             "ProducerId": producer,
             "ProducerEpoch": epoch,
             "Sequence": sequence,

@@ -89,8 +89,8 @@ async def bring(folder: Path) -> Kafka:
     """Has Maven copy Kafka's jars into `folder`, unless they are there. Raises NotHere."""
     java, maven = shutil.which("java"), shutil.which("mvn")
     if java is None or maven is None:
-        missing = " and ".join(name for name, found in (("java", java), ("mvn", maven)) if found is None)
-        raise NotHere(f"{missing} is not on PATH. Kafka needs Java 17 or later, and Maven brings it.")
+        missing = ", ".join(name for name, found in (("java", java), ("mvn", maven)) if found is None)
+        raise NotHere(f"not on PATH: {missing}. Kafka needs Java 17 or later, and Maven brings it.")
     kafka = Kafka(folder / KAFKA_VERSION, java)
     if not kafka.clients.is_file():
         folder.mkdir(parents=True, exist_ok=True)

@@ -71,7 +71,7 @@ def normal(value: Any, known: Known, name: str = "") -> Any:
         case UUID():
             return "(none)" if value == NO_ID else known.topics.get(value, "(id)")
         case bytes():
-            return normal(described(value, known.start_ms), known) if name == "Records" else value.hex()
+            return normal(described(value), known) if name == "Records" else value.hex()
         case str():
             return _text(value, known, name)
         case bool() | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from strandline_lab.conformance.batches import TRANSACTIONAL, Batch
-from strandline_lab.conformance.case import Call, Case, Taken, Topic, TopicId, Transaction
+from strandline_lab.conformance.case import Call, Case, Group, Taken, Topic, TopicId, Transaction
 from strandline_lab.conformance.cases.produce import PRODUCER, produced
 
 READ: Final = Topic("transactions.read", 2)
@@ -165,9 +165,13 @@ _END: Final = (
 # --- offsets ----------------------------------------------------------------------------------
 
 
+def _adding_offsets(name: str, group: str) -> dict[str, Any]:
+    return {"TransactionalId": name, "ProducerId": ID, "ProducerEpoch": EPOCH, "GroupId": group}
+
+
 def _add_offsets(name: str, state: str = "begun", group: str = "transactions.group", **more: Any) -> Case:
     own = _slug("offsets", name)
-    body = {"TransactionalId": own, "ProducerId": ID, "ProducerEpoch": EPOCH, "GroupId": group, **more}
+    body = {**_adding_offsets(own, group), **more}
     call = Call("AddOffsetsToTxn", body, to=Transaction(own))
     return Case(name, call, before=_before(own, state), topics=(READ,))
 
@@ -179,6 +183,38 @@ _ADD_OFFSETS: Final = (
     _add_offsets("another producer", ProducerId=99),
     _add_offsets("an epoch to come", ProducerEpoch=9),
     _add_offsets("an old epoch", "begun twice"),
+)
+
+
+def _commit(name: str, state: str = "begun", group: str | None = None, **more: Any) -> Case:
+    own = _slug("txn-commit", name)
+    to = own if group is None else group
+    partition = {"PartitionIndex": 0, "CommittedOffset": 3, "CommittedMetadata": ""}
+    topic = {"Name": READ.name, "TopicId": TopicId(READ.name), "Partitions": [partition]}
+    body = {
+        "TransactionalId": own,
+        "GroupId": to,
+        "ProducerId": ID,
+        "ProducerEpoch": EPOCH,
+        "Topics": [topic],
+        **more,
+    }
+    added = Call("AddOffsetsToTxn", _adding_offsets(own, to), version=3, to=Transaction(own))
+    before = [*_before(own, state), *([added] if state else [])]
+    call = Call("TxnOffsetCommit", body, to=Group(to))
+    return Case(name, call, before=before, topics=(READ,))
+
+
+_COMMIT: Final = (
+    _commit("a group"),
+    _commit("no topics", Topics=[]),
+    _commit("an unknown id", ""),
+    _commit("no group id", "", ""),
+    _commit("another producer", ProducerId=99),
+    _commit("an epoch to come", ProducerEpoch=9),
+    _commit("an old epoch", "begun twice"),
+    _commit("an unknown member", GenerationIdOrMemberEpoch=1, MemberId="unknown"),
+    _commit("an unknown topic", Topics=[{"Name": UNKNOWN, "Partitions": [{"CommittedOffset": 1}]}]),
 )
 
 # --- what tools ask ---------------------------------------------------------------------------
@@ -222,26 +258,34 @@ def _read(name: str, state: str, isolation: int) -> Case:
     """Reads a partition of its own that a transaction wrote to."""
     own = _slug("read", name)
     topic = Topic(f"transactions.{own}")
-    begin = [_begun(own), _added(own, topic.name)]
     batch = Batch(producer=PRODUCER, epoch=0, sequence=0, attributes=TRANSACTIONAL)
     write = Call("Produce", produced(topic.name, (0, batch), TransactionalId=own), version=9)
-    end = [] if state == "open" else [_ended(own, state == "committed")]
-    asked = {"Partition": 0, "FetchOffset": 0, "PartitionMaxBytes": 1 << 20}
-    body = {
+    # The marker stands after the one record.
+    marked = Call("Fetch", _reading(topic.name, 1, 0), version=12, until="Responses.0.Partitions.0.Records")
+    end = [] if state == "open" else [_ended(own, state == "committed"), marked]
+    call = Call("Fetch", _reading(topic.name, 0, isolation), settled=False)
+    before = [_begun(own), _added(own, topic.name), write, *end]
+    return Case(name, call, before=before, topics=(topic,), since=NEEDED)
+
+
+def _reading(topic: str, offset: int, isolation: int) -> dict[str, Any]:
+    asked = {"Partition": 0, "FetchOffset": offset, "PartitionMaxBytes": 1 << 20}
+    return {
         "MaxWaitMs": 100,
         "MinBytes": 1,
         "MaxBytes": 1 << 20,
         "IsolationLevel": isolation,
-        "Topics": [{"Topic": topic.name, "TopicId": TopicId(topic.name), "Partitions": [asked]}],
+        "Topics": [{"Topic": topic, "TopicId": TopicId(topic), "Partitions": [asked]}],
     }
-    return Case(
-        name, Call("Fetch", body, settled=False), before=[*begin, write, *end], topics=(topic,), since=NEEDED
-    )
 
 
 _READ: Final = (
     _read("an open transaction", "open", 0),
     _read("an open transaction, committed only", "open", 1),
+    _read("a commit", "committed", 0),
+    _read("a commit, committed only", "committed", 1),
+    _read("an abort", "aborted", 0),
+    _read("an abort, committed only", "aborted", 1),
 )
 
-CASES: Final = (*_BEGIN, *_ADD, *_END, *_ADD_OFFSETS, *_DESCRIBE, *_LIST, *_READ)
+CASES: Final = (*_BEGIN, *_ADD, *_END, *_ADD_OFFSETS, *_COMMIT, *_DESCRIBE, *_LIST, *_READ)
