@@ -16,11 +16,20 @@ from typing import Any, Final, NamedTuple
 
 from strandline.broker.kafka.wire import api_versions, apis
 from strandline.broker.kafka.wire.apis import ApiWire
+from strandline.broker.kafka.wire.header import API_VERSIONS
 from strandline.broker.kafka.wire.table.rows import Array, Inline, Kind, Number, One, Primitive, Row, Struct
 from strandline_lab.conformance.definitions import Definition, read_definitions, versions
 
 _WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_API_VERSIONS: Final = ApiWire(18, "ApiVersions", 0, 3, 3, api_versions.REQUEST, api_versions.ANSWER)
+_API_VERSIONS: Final = ApiWire(
+    API_VERSIONS,
+    "ApiVersions",
+    0,
+    api_versions.LAST,
+    api_versions.FLEXIBLE_SINCE,
+    api_versions.REQUEST,
+    api_versions.ANSWER,
+)
 WIRES: Final[Sequence[ApiWire[Any, Any]]] = (
     _API_VERSIONS,
     *(wire for wire in vars(apis).values() if isinstance(wire, ApiWire)),

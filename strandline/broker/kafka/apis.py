@@ -27,6 +27,7 @@ from strandline.broker.kafka.handlers.quotas.client_quotas import QuotasApi
 from strandline.broker.kafka.handlers.replicas import ReplicasApi
 from strandline.broker.kafka.handlers.topics import TopicsApi
 from strandline.broker.kafka.router import Router
+from strandline.broker.kafka.routing.introduction import Place
 from strandline.broker.kafka.wire import apis
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.metadata.cluster_view import ClusterView
@@ -101,7 +102,8 @@ def kafka_router(
             Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
             *group_apis(groups, settings, access, clock),
             *(sasl_apis(logins, settings, clock) if logins.mechanisms else ()),
-        )
+        ),
+        lambda: Place(view.cluster_id, own.id) if view.cluster_id else None,
     )
 
 

@@ -24,7 +24,8 @@ from strandline.broker.kafka.connection_login import FRAME_BYTES_MAX, Connection
 from strandline.broker.kafka.frame_memory import FramePools
 from strandline.broker.kafka.frames import Frames
 from strandline.broker.kafka.hold import Hold
-from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
+from strandline.broker.kafka.router import Arrived, Asked, Router
+from strandline.broker.kafka.routing.introduction import Introduction
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part
 from strandline.errors import AuthenticationFailed, StrandlineError
 from strandline.ports import Caller, Listener
@@ -303,6 +304,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _introduce(self, arrived: Introduction) -> None:
         client = arrived.client
+        self._shared.traffic.requests["ApiVersions", arrived.version] += 1
         if client.software_name and not self._introduced:
             self._introduced = True
             self._shared.traffic.introduced(client.software_name, client.software_version)

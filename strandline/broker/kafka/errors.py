@@ -21,6 +21,7 @@ class KafkaCode(IntEnum):
     UNACCEPTABLE_CREDENTIAL = 93
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
+    REBOOTSTRAP_REQUIRED = 129
 
 
 NO_TRANSACTIONS: Final = "strandline has no transactions: leave transactional.id out"

@@ -1,6 +1,6 @@
 """The table of the APIs that are served, and how a frame becomes a request of one of them.
 
-ApiVersions stands for itself: it answers clients of any version, so that they learn which versions to use.
+ApiVersions stands for itself (`routing/introduction.py`).
 """
 
 from __future__ import annotations
@@ -10,24 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from strandline.broker.kafka.call import Api
-from strandline.broker.kafka.errors import KafkaCode
-from strandline.broker.kafka.wire.api_versions import (
-    ANSWER,
-    REQUEST,
-    ApiVersionsAnswer,
-    ApiVersionsRequest,
-    ServedVersions,
-)
+from strandline.broker.kafka.routing.introduction import Introduction, Place, introduction
+from strandline.broker.kafka.wire.api_versions import LAST, ServedVersions
 from strandline.broker.kafka.wire.apis import SASL_AUTHENTICATE
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part, Reader, Steps, Writer
 from strandline.broker.kafka.wire.header import API_VERSIONS, RequestHeader, frame, read_header
 from strandline.broker.kafka.wire.sasl import bare_frame, read_bare
-from strandline.broker.kafka.wire.table.compiled import reading, writing
 from strandline.security.calls import KAFKA_APIS
 from strandline.tasks import Slices
-
-_LAST: Final = 3
-_FLEXIBLE_SINCE: Final = 3
 
 _CLASSIC: Final = ": groups follow the classic protocol, so leave group.protocol=consumer out (KIP-848)"
 _NO_SHARES: Final = ": there are no share groups (KIP-932), so use a consumer"
@@ -83,28 +73,23 @@ class Arrived:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Introduction:
-    """ApiVersions as it arrived, and its answer."""
-
-    header: RequestHeader
-    client: ApiVersionsRequest
-    parts: list[Part]
-
-
 class Router:
     """The served APIs of one broker."""
 
-    def __init__(self, apis: Iterable[Api[Any, Any]]) -> None:
-        """Raises LookupError for an API without a row: it would be open to every caller."""
+    def __init__(
+        self, apis: Iterable[Api[Any, Any]], here: Callable[[], Place | None] = lambda: None
+    ) -> None:
+        """`here`: which broker this is, or None before it knows its cluster. Raises LookupError for an API
+        without a row: it would be open to every caller."""
         apis = tuple(apis)
         for api in apis:
             if api.wire.name not in KAFKA_APIS:
                 raise LookupError(f"{api.wire.name} has no row in strandline/security/calls.py")
         self._apis = {api.wire.key: api for api in apis}
-        own = ServedVersions(API_VERSIONS, 0, _LAST)
+        own = ServedVersions(API_VERSIONS, 0, LAST)
         wires = (api.wire for api in self._apis.values())
         served = [ServedVersions(wire.key, wire.first, wire.last) for wire in wires]
+        self._here = here
         self.served = tuple(sorted([*served, own]))
 
     def read(self, data: Part, permits: Callable[[int], bool] = lambda _: True) -> Arrived | Introduction:
@@ -115,7 +100,7 @@ class Router:
         if not permits(header.api):
             raise MalformedRequest(f"API {header.api} before a login, or after its end")
         if header.api == API_VERSIONS:
-            return self._introduction(reader, header)
+            return introduction(reader, header, self.served, self._here())
         api = self._apis.get(header.api)
         if api is None:
             name, why = UNSERVED.get(header.api, ("", ""))
@@ -136,20 +121,3 @@ class Router:
         """A message of a login that began with version 0 of SaslHandshake. Raises MalformedRequest."""
         header = RequestHeader(SASL_AUTHENTICATE.key, 0, 0, "")
         return Arrived(Asked(self._apis[header.api], header, bare=True), read_bare(data))
-
-    def _introduction(self, reader: Reader, header: RequestHeader) -> Introduction:
-        """An unknown version, or a body that cannot be read, is answered in version 0 with the whole table:
-        such a client looks for a version that both sides know (KIP-511)."""
-        version, client, code = header.version, ApiVersionsRequest(), 0
-        if 0 <= version <= _LAST:
-            reader.flexible = version >= _FLEXIBLE_SINCE
-            try:
-                reader.tags()
-                client = reading(REQUEST, version, reader.flexible)(reader)
-            except MalformedRequest:
-                version, code = 0, int(KafkaCode.UNSUPPORTED_VERSION)
-        else:
-            version, code = 0, int(KafkaCode.UNSUPPORTED_VERSION)
-        body = Writer(flexible=version >= _FLEXIBLE_SINCE)
-        writing(ANSWER, version, body.flexible)(body, ApiVersionsAnswer(self.served, code))
-        return Introduction(header, client, frame(header, body))

@@ -415,6 +415,7 @@ async def test_traffic_is_counted() -> None:
         assert (traffic.bytes_in, traffic.bytes_out) == (len(sent), len(transport.written))
         found = {(sample.metric.name, *sample.labels): sample.value for sample in traffic.read()}
         assert {key: value for key, value in found.items() if len(key) > 1} == {
+            ("strandline_kafka_requests_total", "ApiVersions", "3"): 2,
             ("strandline_kafka_requests_total", "InitProducerId", "0"): 1,
             ("strandline_kafka_requests_total", "Produce", "3"): 1,
             ("strandline_kafka_failed_requests_total", "Produce"): 1,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strandline.broker.kafka.call import Api
-from strandline.broker.kafka.router import Arrived, Asked, Introduction, Router
+from strandline.broker.kafka.router import Arrived, Asked, Router
 from strandline.broker.kafka.wire.apis import (
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
@@ -24,7 +24,6 @@ from strandline.broker.kafka.wire.groups.membership import LeaveGroupAnswer, Mem
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline_lab.simulation.kafka.messages import answer_in, frame
 from tests.broker.kafka.support.codec import (
-    API_VERSIONS,
     any_answer,
     any_request,
     decode_answer,
@@ -137,46 +136,7 @@ def test_a_client_with_one_member_gets_its_error_as_that_of_the_request(answer: 
     assert decode_answer(LEAVE_GROUP.key, 2, whole[4:])[1]["error_code"] == 25
 
 
-# --- ApiVersions ------------------------------------------------------------------------------
-
-
-def introduce(data: bytes, version: int) -> dict[str, Any]:
-    arrived = ROUTER.read(data)
-    assert isinstance(arrived, Introduction)
-    _, found = decode_answer(API_VERSIONS, version, b"".join(arrived.parts)[4:])
-    return found
-
-
-CLIENT = {"client_software_name": "x", "client_software_version": "1"}
-
-
-TABLE = [
-    {"api_key": api, "min_version": first, "max_version": last}
-    for api, first, last in sorted(
-        [(18, 0, 3), *((wire.key, wire.first, wire.last) for wire in WIRES.values())]
-    )
-]
-
-
-@pytest.mark.parametrize("version", range(4))
-def test_every_client_learns_the_versions(version: int) -> None:
-    client = CLIENT if version >= 3 else {}
-    found = introduce(encode_request(API_VERSIONS, version, client), version)
-    assert (found["error_code"], found["api_keys"]) == (0, TABLE)
-
-
-def test_a_client_of_the_future_learns_the_versions_in_version_0() -> None:
-    data = bytearray(encode_request(API_VERSIONS, 3, CLIENT))
-    data[3] = 9
-    found = introduce(bytes(data), 0)
-    assert (found["error_code"], found["api_keys"]) == (35, TABLE)
-
-
-def test_an_introduction_that_is_malformed_is_answered_in_version_0() -> None:
-    whole = encode_request(API_VERSIONS, 3, CLIENT)
-    for length in range(whole.index(b"x") - 1, len(whole)):
-        found = introduce(whole[:length], 0)
-        assert (found["error_code"], found["api_keys"]) == (35, TABLE)
+# --- what versions mean ------------------------------------------------------------------------
 
 
 def test_an_empty_list_of_topics_means_all_of_them_in_version_0_alone() -> None:
