@@ -174,6 +174,24 @@ async def test_a_topic_is_found_by_its_id() -> None:
     assert (missing.error, missing.name) == (UNKNOWN_TOPIC_ID, None)
 
 
+@pytest.mark.parametrize("name", ["", "other", None])
+async def test_an_id_counts_more_than_a_name(name: str | None) -> None:
+    """Java's client asks by an id with an empty name. The answers are those of a broker of Kafka 4.4."""
+    wanted = (TopicWanted(name, TIDES.topic_id), TopicWanted(name, "f" * 32))
+    known = Known(CLUSTER)
+    found, missing = (await known.api.metadata(MetadataRequest(wanted), call())).topics
+    assert (found.error, found.name, found.topic_id) == (0, "tides", TIDES.topic_id)
+    assert (missing.error, missing.name, missing.topic_id) == (UNKNOWN_TOPIC_ID, None, "f" * 32)
+    assert not known.created
+
+
+async def test_neither_a_name_nor_an_id_is_no_topic() -> None:
+    """A broker of Kafka 4.4 fails with -1 here, and so does everything else in the request."""
+    wanted = (TopicWanted(None), TopicWanted("tides"))
+    nothing, found = (await Known(CLUSTER).api.metadata(MetadataRequest(wanted), call())).topics
+    assert (nothing.error, found.error) == (UNKNOWN_TOPIC_ID, 0)
+
+
 @pytest.mark.parametrize("auto_create", [True, False])
 async def test_an_unknown_topic_is_created_if_the_client_allows_it(auto_create: bool) -> None:
     known = Known(CLUSTER)

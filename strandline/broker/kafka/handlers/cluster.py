@@ -164,7 +164,7 @@ class ClusterApi:
     ) -> tuple[ClusterMetadata, list[TopicFacts]]:
         """Raises LeaderNotAvailable."""
         wanted = request.topics
-        by_id = wanted is not None and any(each.name is None for each in wanted)
+        by_id = wanted is not None and any(each.by_id for each in wanted)
         names: list[str] | None = []
         if wanted is not None and not by_id:
             names = [each.name for each in wanted if each.name is not None] or None
@@ -187,10 +187,10 @@ class ClusterApi:
         ids: dict[str, TopicMetadata] = {topic.topic_id: topic for topic in cluster.topics}
 
         def facts(each: TopicWanted) -> TopicFacts:
-            found = ids.get(each.topic_id) if each.name is None else by_name.get(each.name)
+            found = ids.get(each.topic_id) if each.by_id else by_name.get(each.name or "")
             if found is not None:
                 return _topic(live, found)
-            if each.name is None:
+            if each.by_id or each.name is None:
                 return TopicFacts(None, int(ErrorCode.UNKNOWN_TOPIC_ID), each.topic_id)
             error = errors.get(each.name)
             return TopicFacts(each.name, code_of(error) or int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))

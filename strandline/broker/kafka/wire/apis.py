@@ -77,10 +77,10 @@ class ApiWire(Generic[Request, Answer]):
 
 PRODUCE: Final = ApiWire(0, "Produce", 0, 10, 9, produce.REQUEST, produce.ANSWER)
 FETCH: Final = ApiWire(1, "Fetch", 4, 12, 12, fetch.REQUEST, fetch.ANSWER)
-LIST_OFFSETS: Final = ApiWire(2, "ListOffsets", 1, 7, 6, offsets.LIST_REQUEST, offsets.LIST_ANSWER)
-METADATA: Final = ApiWire(3, "Metadata", 0, 12, 9, metadata.REQUEST, metadata.ANSWER)
-FIND_COORDINATOR: Final = ApiWire(10, "FindCoordinator", 0, 4, 3, coordinator.REQUEST, coordinator.ANSWER)
-INIT_PRODUCER_ID: Final = ApiWire(22, "InitProducerId", 0, 4, 2, producer_id.REQUEST, producer_id.ANSWER)
+LIST_OFFSETS: Final = ApiWire(2, "ListOffsets", 1, 11, 6, offsets.LIST_REQUEST, offsets.LIST_ANSWER)
+METADATA: Final = ApiWire(3, "Metadata", 0, 13, 9, metadata.REQUEST, metadata.ANSWER)
+FIND_COORDINATOR: Final = ApiWire(10, "FindCoordinator", 0, 6, 3, coordinator.REQUEST, coordinator.ANSWER)
+INIT_PRODUCER_ID: Final = ApiWire(22, "InitProducerId", 0, 5, 2, producer_id.REQUEST, producer_id.ANSWER)
 OFFSET_FOR_LEADER_EPOCH: Final = ApiWire(
     23, "OffsetForLeaderEpoch", 2, 4, 4, offsets.ENDS_REQUEST, offsets.ENDS_ANSWER
 )
@@ -109,13 +109,13 @@ HEARTBEAT: Final = ApiWire(
 LEAVE_GROUP: Final = ApiWire(13, "LeaveGroup", 0, 5, 4, membership.LEAVE_REQUEST, membership.LEAVE_ANSWER)
 SYNC_GROUP: Final = ApiWire(14, "SyncGroup", 0, 5, 4, membership.SYNC_REQUEST, membership.SYNC_ANSWER)
 DESCRIBE_GROUPS: Final = ApiWire(
-    15, "DescribeGroups", 0, 5, 5, administration.DESCRIBE_REQUEST, administration.DESCRIBE_ANSWER
+    15, "DescribeGroups", 0, 6, 5, administration.DESCRIBE_REQUEST, administration.DESCRIBE_ANSWER
 )
 LIST_GROUPS: Final = ApiWire(
     16, "ListGroups", 0, 5, 3, administration.LIST_REQUEST, administration.LIST_ANSWER
 )
 DELETE_GROUPS: Final = ApiWire(
-    42, "DeleteGroups", 0, 2, 2, administration.DELETE_REQUEST, administration.DELETE_ANSWER
+    42, "DeleteGroups", 0, 3, 2, administration.DELETE_REQUEST, administration.DELETE_ANSWER
 )
 OFFSET_DELETE: Final = ApiWire(
     47, "OffsetDelete", 0, 0, NEVER, group_offsets.DELETE_REQUEST, group_offsets.DELETE_ANSWER
@@ -150,7 +150,7 @@ ALTER_CLIENT_QUOTAS: Final = ApiWire(
 )
 DELETE_RECORDS: Final = ApiWire(21, "DeleteRecords", 0, 2, 2, replicas.DELETE_REQUEST, replicas.DELETE_ANSWER)
 DESCRIBE_LOG_DIRS: Final = ApiWire(
-    35, "DescribeLogDirs", 1, 4, 2, replicas.DIRS_REQUEST, replicas.DIRS_ANSWER
+    35, "DescribeLogDirs", 1, 5, 2, replicas.DIRS_REQUEST, replicas.DIRS_ANSWER
 )
 ELECT_LEADERS: Final = ApiWire(43, "ElectLeaders", 0, 2, 2, placement.ELECT_REQUEST, placement.ELECT_ANSWER)
 ALTER_PARTITION_REASSIGNMENTS: Final = ApiWire(

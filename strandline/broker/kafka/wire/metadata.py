@@ -7,12 +7,14 @@ from typing import Final, NamedTuple
 from strandline.broker.kafka.wire.table.rows import (
     BOOL,
     ERROR,
+    INT16,
     INT32,
     PARTITION,
     STRING,
     UUID,
     Array,
     Struct,
+    constant,
     row,
     throttle,
 )
@@ -23,10 +25,15 @@ OPERATIONS_UNKNOWN: Final = -(2**31)
 
 
 class TopicWanted(NamedTuple):
-    """A topic by its name, or by its id if the name is None."""
+    """A topic by its id if it has one, else by its name."""
 
     name: str | None
     topic_id: str = NO_TOPIC_ID
+
+    @property
+    def by_id(self) -> bool:
+        """Java's client gives an id together with an empty name."""
+        return self.name is None or self.topic_id != NO_TOPIC_ID
 
 
 class MetadataRequest(NamedTuple):
@@ -126,4 +133,5 @@ ANSWER: Final = Struct(
     INT32("controller_id", "controller", since=1, absent=-1),
     row("topics", Array(_TOPIC)),
     INT32("cluster_authorized_operations", "operations", since=8, until=_CLUSTER_OPERATIONS_UNTIL),
+    constant("error_code", INT16, 0, since=13),
 )

@@ -21,8 +21,8 @@ from strandline.broker.kafka.wire.topics import Topics, topics
 
 
 class PartitionTime(NamedTuple):
-    """`timestamp_ms`: milliseconds since the Unix epoch; -1: the end, -2: the start, others below are
-    Kafka's. `leader_epoch` is -1 if the client does not know it."""
+    """`timestamp_ms`: milliseconds since the Unix epoch; -1: the end, -2: the start, -3: the record of the
+    latest time; below it, offsets of tiered storage. `leader_epoch` is -1 if the client does not know it."""
 
     partition: int
     leader_epoch: int
@@ -56,6 +56,7 @@ LIST_REQUEST: Final = Struct(
     constant("replica_id", INT32, CONSUMER),
     constant("isolation_level", INT8, 0, since=2),  # without transactions all committed records are stable
     topics(_TIME),
+    constant("timeout_ms", INT32, 0, since=10),  # of reads in another tier
 )
 _AT_TIME: Final = Struct(
     OffsetAtTime,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.offsets import OffsetsApi
 from strandline.broker.kafka.wire import apis
@@ -47,10 +49,29 @@ async def test_times_that_are_not_served_are_refused_alone(tmp_path: Path) -> No
     assert [each.error for each in refused.partitions] == [UNKNOWN_EPOCH], "KIP-101: it learns it at once"
 
 
-async def listed(api: OffsetsApi, *wanted: PartitionTime) -> OfTopic[OffsetAtTime]:
+async def listed(api: OffsetsApi, *wanted: PartitionTime, version: int = 7) -> OfTopic[OffsetAtTime]:
     asked = ListOffsetsRequest((OfTopic(NAME.topic, wanted),))
-    (topic,) = (await api.list_offsets(asked, called(apis.LIST_OFFSETS, 8))).topics
+    (topic,) = (await api.list_offsets(asked, called(apis.LIST_OFFSETS, version))).topics
     return topic
+
+
+@pytest.mark.parametrize(("version", "served"), [(7, ()), (8, (-4,)), (9, (-4, -5)), (11, (-4, -5, -6))])
+async def test_times_of_tiered_storage_are_those_of_a_log_without_it(
+    tmp_path: Path, version: int, served: tuple[int, ...]
+) -> None:
+    """As a broker of Kafka 4.4 answers: its local log is the whole one. Each time has its first version."""
+    async with seated(tmp_path) as seat:
+        api = api_of(seat)
+        wanted = [PartitionTime(NAME.partition, -1, time) for time in (-4, -5, -6, -7)]
+        topic = await listed(api, *wanted, version=version)
+        stale = await listed(api, PartitionTime(NAME.partition, EPOCH + 1, -5), version=11)
+    start, none = (0, 0, EPOCH), (0, -1, -1)
+    answers = {-4: start, -5: none, -6: none}
+    refused = (int(KafkaCode.UNSUPPORTED_VERSION), -1, -1)
+    assert [(each.error, each.offset, each.leader_epoch) for each in topic.partitions] == [
+        answers[time] if time in served else refused for time in (-4, -5, -6, -7)
+    ]
+    assert [each.error for each in stale.partitions] == [UNKNOWN_EPOCH]
 
 
 async def test_epochs_end_and_start_where_the_leader_says(tmp_path: Path) -> None:

@@ -111,11 +111,11 @@ async def test_single_offsets_of_a_group_without_members_are_deleted(cluster: Si
 
 @on_virtual_time
 async def test_groups_are_described_and_one_that_is_not_known_is_dead(cluster: SimulatedCluster) -> None:
-    """Which is no error in these versions. A group that is named twice has one answer."""
+    """Which is an error from version 6 on (KIP-1043). A group that is named twice has one answer."""
     client = await GroupClient.prepared(cluster)
     joined = await client.stable("g")
     asked = DescribeGroupsRequest(("g", "nowhere", "", "g"))
-    known, unknown, nameless = (await client.ask(apis.DESCRIBE_GROUPS, asked)).groups
+    known, unknown, nameless = (await client.ask(apis.DESCRIBE_GROUPS, asked, 5)).groups
     assert (known.error, known.state) == (0, "Stable")
     assert (known.protocol_type, known.protocol) == ("consumer", "range")
     (member,) = known.members
@@ -123,6 +123,10 @@ async def test_groups_are_described_and_one_that_is_not_known_is_dead(cluster: S
     assert (member.metadata, member.assignment) == (b"topics", b"all")
     assert (unknown.error, unknown.state, unknown.members) == (0, "Dead", ())
     assert nameless.error == INVALID_GROUP
+    again, unknown, nameless = (await client.ask(apis.DESCRIBE_GROUPS, asked, 6)).groups
+    assert again == known
+    assert (unknown.error, unknown.state, unknown.message) == (69, "Dead", "group nowhere is not known")
+    assert nameless.error == INVALID_GROUP and nameless.message
 
 
 @on_virtual_time
@@ -151,8 +155,10 @@ async def test_each_group_of_a_request_is_deleted_or_has_its_error(cluster: Simu
     await client.commit("idle", offsets((0, 5)))
     answer = await client.ask(apis.DELETE_GROUPS, DeleteGroupsRequest(("busy", "idle", "nowhere", "idle")))
     assert answer.groups == (
-        GroupResult("busy", NON_EMPTY), GroupResult("idle"), GroupResult("nowhere", NOT_FOUND),
-    )  # fmt: skip
+        GroupResult("busy", NON_EMPTY, "group busy is Stable with 1 members"),
+        GroupResult("idle"),
+        GroupResult("nowhere", NOT_FOUND, "group nowhere is not known"),
+    )
     assert await client.fetched("idle") == {}
 
 

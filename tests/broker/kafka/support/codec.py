@@ -29,6 +29,11 @@ ALIKE: Final = {"throttle_time_ms": 0}
 """Fields of every answer."""
 
 
+def is_known(key: int, version: int) -> bool:
+    """Whether a codec has this version. Later ones are tested by their bytes."""
+    return version in kio_codec.versions(key) or python_codec.has(key, version)
+
+
 # --- requests ---------------------------------------------------------------------------------
 
 

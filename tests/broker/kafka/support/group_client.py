@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
+from strandline.broker.kafka.handlers.groups.administration import NOT_FOUND_SINCE
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.coordinator import GROUP, FindCoordinatorRequest
 from strandline.broker.kafka.wire.groups.administration import DescribeGroupsRequest, GroupDescription
@@ -106,7 +107,8 @@ class GroupClient(KafkaHandlers):
         return int((await self.ask(apis.HEARTBEAT, asked)).error)
 
     async def described(self, group: str) -> GroupDescription:
-        (found,) = (await self.ask(apis.DESCRIBE_GROUPS, DescribeGroupsRequest((group,)))).groups
+        asked = DescribeGroupsRequest((group,))
+        (found,) = (await self.ask(apis.DESCRIBE_GROUPS, asked, NOT_FOUND_SINCE - 1)).groups
         described: GroupDescription = found
         return described
 

@@ -31,6 +31,8 @@ from strandline.vocabulary.groups import DescribedGroup
 
 IN_FLIGHT_MAX: Final = 64
 """Groups of one request that are deleted at the same time."""
+NOT_FOUND_SINCE: Final = 6
+"""Of DescribeGroups: clients of earlier versions take an unknown group for an empty one (KIP-1043)."""
 
 
 class GroupAdministrationApi:
@@ -58,7 +60,7 @@ class GroupAdministrationApi:
     async def describe(
         self, request: DescribeGroupsRequest, call: Call, size: AnswerSize
     ) -> DescribeGroupsAnswer:
-        """A group that is not known is Dead; in these versions that is no error. Clients ask again for groups
+        """A group that is not known is Dead; before version 6 that is no error. Clients ask again for groups
         that get COORDINATOR_LOAD_IN_PROGRESS, since the answer is full."""
         found = [await self._describe_one(group, call, size) for group in dict.fromkeys(request.groups)]
         if request.operations:
@@ -77,10 +79,11 @@ class GroupAdministrationApi:
             return GroupDescription(group, int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         try:
             described = _described(await self._groups.describe(group, call.caller))
-        except GroupIdNotFound:
-            return GroupDescription(group, state=GroupState.DEAD.value)
+        except GroupIdNotFound as error:
+            code, message = (code_of(error), error.message) if call.version >= NOT_FOUND_SINCE else (0, None)
+            return GroupDescription(group, code, message, GroupState.DEAD.value)
         except StrandlineError as error:
-            return GroupDescription(group, code_of(error))
+            return GroupDescription(group, code_of(error), error.message)
         for member in described.members:
             await size.add(member.member, member.client_id, member.metadata, member.assignment)
         return described
@@ -90,7 +93,7 @@ class GroupAdministrationApi:
             try:
                 await self._groups.delete(group, call.caller)
             except StrandlineError as error:
-                return GroupResult(group, code_of(error))
+                return GroupResult(group, code_of(error), error.message)
             return GroupResult(group)
 
         groups = dict.fromkeys(request.groups)
@@ -101,6 +104,7 @@ def _described(group: DescribedGroup) -> GroupDescription:
     return GroupDescription(
         group.group,
         0,
+        None,
         group.state,
         group.protocol_type,
         group.protocol,

@@ -102,6 +102,7 @@ _DIRECTORY: Final = Struct(
     topics(_SIZE),
     INT64("total_bytes", since=4),
     INT64("usable_bytes", "free_bytes", since=4),
+    constant("is_cordoned", BOOL, False, since=5),  # one directory a broker: it takes every new replica
 )
 DIRS_ANSWER: Final = Struct(
     DescribeLogDirsAnswer,

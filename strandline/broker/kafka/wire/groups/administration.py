@@ -84,6 +84,7 @@ class MemberDescription(NamedTuple):
 class GroupDescription(NamedTuple):
     group: str
     error: int = 0
+    message: str | None = None
     state: str = ""
     protocol_type: str = ""
     protocol: str = ""
@@ -112,6 +113,7 @@ _MEMBER: Final = Struct(
 _GROUP: Final = Struct(
     GroupDescription,
     ERROR,
+    STRING("error_message", "message", since=6, nullable=6),
     GROUP,
     STRING("group_state", "state"),
     STRING("protocol_type"),
@@ -132,6 +134,7 @@ class DeleteGroupsRequest(NamedTuple):
 class GroupResult(NamedTuple):
     group: str
     error: int = 0
+    message: str | None = None
 
 
 class DeleteGroupsAnswer(NamedTuple):
@@ -139,5 +142,5 @@ class DeleteGroupsAnswer(NamedTuple):
 
 
 DELETE_REQUEST: Final = Struct(DeleteGroupsRequest, row("groups_names", Array(STRING), "groups"))
-_DELETED: Final = Struct(GroupResult, GROUP, ERROR)
+_DELETED: Final = Struct(GroupResult, GROUP, ERROR, STRING("error_message", "message", since=3, nullable=3))
 DELETE_ANSWER: Final = Struct(DeleteGroupsAnswer, throttle(), row("results", Array(_DELETED), "groups"))
