@@ -354,12 +354,15 @@ class PartitionReassignment(_message.Message):
     REPLICAS_FIELD_NUMBER: _builtins.int
     ONLY_THROTTLE_FIELD_NUMBER: _builtins.int
     TOPIC_ID_FIELD_NUMBER: _builtins.int
+    KEEP_SIZE_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     only_throttle: _builtins.bool
     """change the throttle of the reassignment under way; `replicas` is empty"""
     topic_id: _builtins.str
     """optional: a topic with another id stays as it is"""
+    keep_size: _builtins.bool
+    """refuse another number of replicas than the partition has"""
     @_builtins.property
     def replicas(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """RAR, the preferred leader first; empty: cancel the reassignment"""
@@ -372,10 +375,11 @@ class PartitionReassignment(_message.Message):
         replicas: _abc.Iterable[_builtins.int] | None = ...,
         only_throttle: _builtins.bool = ...,
         topic_id: _builtins.str = ...,
+        keep_size: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["only_throttle", b"only_throttle", "partition", b"partition", "replicas", b"replicas", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keep_size", b"keep_size", "only_throttle", b"only_throttle", "partition", b"partition", "replicas", b"replicas", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -108,6 +108,7 @@ _CALLS: Final = (
             refused="29 for topics that the request names; others are left out",
         ),
         "Log.PartitionCounts",
+        "DescribeTopicPartitions",
     ),
     _Call(
         by_handler(
@@ -289,7 +290,11 @@ _CALLS: Final = (
     _Call(before(ALTER_CLUSTER_CONFIGS), "Admin.AlterClientQuotas"),
     _Call(_each(before(ALTER_CLUSTER_CONFIGS), "entity"), apis="AlterClientQuotas"),
     _Call(before(DESCRIBE_CLUSTER_CONFIGS), "Admin.DescribeClientQuotas", "DescribeClientQuotas"),
-    _Call(NOTHING, "Auth.Authenticate", "ApiVersions SaslHandshake SaslAuthenticate DescribeCluster"),
+    _Call(
+        by_handler(DESCRIBE_CLUSTER, needs="DESCRIBE CLUSTER to see brokers that are down", refused="31"),
+        apis="DescribeCluster",
+    ),
+    _Call(NOTHING, "Auth.Authenticate", "ApiVersions SaslHandshake SaslAuthenticate"),
 )
 
 _HEALTH: Final = ("Check", "Watch", "List")

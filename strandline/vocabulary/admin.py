@@ -85,13 +85,14 @@ class PartitionReassignment:
     """A request to give this partition these replicas (RAR), the preferred leader first; none: cancel.
 
     `only_throttle`: without replicas, change only the throttle of the reassignment under way. `topic_id`:
-    only of the topic with this id.
+    only of the topic with this id. `keep_size`: only if the partition has as many replicas.
     """
 
     name: TopicPartition
     replicas: tuple[int, ...]
     only_throttle: bool = False
     topic_id: TopicId = NO_TOPIC_ID
+    keep_size: bool = False
 
 
 @dataclass(frozen=True, slots=True)

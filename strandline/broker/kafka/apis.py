@@ -14,6 +14,7 @@ from strandline.broker.kafka.handlers.acls import AclsApi
 from strandline.broker.kafka.handlers.cluster import ClusterApi
 from strandline.broker.kafka.handlers.configs import ConfigsApi
 from strandline.broker.kafka.handlers.controller import ControllerFor, ControllerRequests
+from strandline.broker.kafka.handlers.describing.topic_partitions import TopicPartitionsApi
 from strandline.broker.kafka.handlers.fetch import FetchApi
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.logins.sasl import SaslApi
@@ -69,9 +70,11 @@ def kafka_router(
         lambda: manager.live,
         lambda: manager.peers.suspected,
         own,
+        requests,
         access,
         clock,
     )
+    partitions = TopicPartitionsApi(cluster.metadata, log.partition_counts, access)
     replicas = ReplicasApi(log, manager)
     placement = PlacementApi(requests, access, clock)
     large = Answers(clock)
@@ -99,6 +102,7 @@ def kafka_router(
             Api(apis.LIST_PARTITION_REASSIGNMENTS, answered(placement.reassignments)),
             *user_apis(requests, access, clock),
             Api(apis.DESCRIBE_CLUSTER, answered(cluster.describe_cluster)),
+            Api(apis.DESCRIBE_TOPIC_PARTITIONS, answered(partitions.describe)),
             Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
             *group_apis(groups, settings, access, clock),
             *(sasl_apis(logins, settings, clock) if logins.mechanisms else ()),

@@ -189,6 +189,10 @@ def grown(assigned: ReplicaAssignment, wanted: Reassignment) -> ReplicaAssignmen
 def _check(move: PartitionReassignment, now: Placed, context: MoveContext) -> ReplicaAssignment:
     where = f"{move.name}: replicas {list(move.replicas)}"
     replicas = check_replicas(where, move.replicas, context.brokers)
+    if move.keep_size and len(replicas) != (size := len(now.settled)):
+        raise InvalidReplicationFactor(
+            f"{where} are not {size}, which the request may not change", limit=size
+        )
     bound = context.config.min_insync_replicas
     if bound is not None and bound > len(replicas):
         raise InvalidReplicationFactor(

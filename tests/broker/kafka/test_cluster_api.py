@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from strandline.adapters.system.clock import SystemClock
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.cluster import ClusterApi
+from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.wire.admin.cluster import CONTROLLERS, DescribeClusterRequest
 from strandline.broker.kafka.wire.coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
 from strandline.broker.kafka.wire.header import RequestHeader
@@ -27,6 +29,7 @@ from strandline.errors import (
 )
 from strandline.ids import BrokerEpoch, BrokerId, TopicId
 from strandline.ports import Caller, Clock, Listener
+from strandline.vocabulary.admin import BrokerDescription, ClusterDescription
 from strandline.vocabulary.log import MetadataAnswer, MetadataQuery, ProducerIdentity
 from strandline.vocabulary.metadata import (
     ClusterMetadata,
@@ -35,6 +38,7 @@ from strandline.vocabulary.metadata import (
     Registration,
     TopicMetadata,
 )
+from tests.broker.kafka.support.controller import MemoryController
 from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK
 
@@ -74,6 +78,8 @@ class Known:
         self.creates: TopicMetadata | None = None
         """The topic that each creation makes; None: it takes long."""
         self.suspected: list[BrokerId] = []
+        self.controlled = ClusterDescription("c", OWN, ())
+        """What the controller says of the cluster."""
 
     async def describe(self, query: MetadataQuery, caller: Caller) -> MetadataAnswer:
         self.asked.append(query.topics)
@@ -112,6 +118,7 @@ class Known:
             lambda: LIVE,
             lambda: self.suspected,
             OWN,
+            partial(ControllerRequests, MemoryController(lambda _: self.controlled).link),
             OPEN,
             clock,
         )
@@ -226,6 +233,19 @@ async def test_the_cluster_is_described_as_in_metadata_without_a_look_at_topics(
     known.cluster = None
     assert await api.describe_cluster(DescribeClusterRequest(), call()) == found, "what it knew last"
     assert known.asked == [None, None, None]
+
+
+async def test_brokers_that_are_down_are_named_on_request() -> None:
+    """KIP-1073. Their addresses were in registrations that ended with them."""
+    known = Known(CLUSTER)
+    down, up = Endpoint(4, "", 0), OWN
+    known.controlled = ClusterDescription(
+        "c", OWN, (BrokerDescription(up, 1, False, 0), BrokerDescription(down, 0, False, 3, alive=False))
+    )
+    api = known.api
+    found = await api.describe_cluster(DescribeClusterRequest(fenced=True), call())
+    assert found.brokers == (*INSIDE, BrokerAddress(4, "", -1, fenced=True))
+    assert (await api.describe_cluster(DescribeClusterRequest(), call())).brokers == INSIDE
 
 
 @pytest.mark.parametrize(("endpoints", "error"), [(CONTROLLERS, 114), (3, 115)])

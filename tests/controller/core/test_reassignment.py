@@ -291,6 +291,19 @@ def test_an_impossible_request_is_refused_with_the_value(
     assert "t-3" in found.message
 
 
+def test_a_request_that_keeps_the_number_of_replicas_counts_those_that_the_partition_will_have() -> None:
+    """KIP-860: during a reassignment, those of its target."""
+    on, moving = ground(1, 2, 3), plan(placed(1, 2), 3)
+    for now, size in ((placed(1, 2), 2), (placed(1, 2, 3, wanted=moving), 1)):
+        for replicas in ((1, 2, 3)[:count] for count in (1, 2, 3)):
+            move, asked = PartitionReassignment(NAME, replicas, keep_size=True), Asked("new", 99)
+            if len(replicas) == size:
+                plan_move(move, now, on, asked)
+                continue
+            with pytest.raises(InvalidReplicationFactor, match=f"are not {size}"):
+                plan_move(move, now, on, asked)
+
+
 def test_a_full_broker_keeps_what_it_has() -> None:
     """The bound is for replicas that come."""
     full = ground(1, 2, 3, replicas={BrokerId(2): REPLICAS_PER_BROKER_MAX})

@@ -7,9 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from strandline.adapters.codecs.admin import DESCRIBE_CLUSTER as CLUSTER
 from strandline.broker.kafka.addresses import kafka_address
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, code_of
+from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline
 from strandline.broker.kafka.handlers.operations import operations_of
 from strandline.broker.kafka.wire.admin.cluster import (
     BROKERS,
@@ -47,6 +49,7 @@ from strandline.ids import INTERNAL_PREFIX, NO_BROKER, BrokerId
 from strandline.ports import Caller, Clock, Listener
 from strandline.security.access import Access
 from strandline.security.acls import ResourceType
+from strandline.security.rights import DESCRIBE_CLUSTER
 from strandline.tasks import in_slices
 from strandline.vocabulary.log import MetadataAnswer as Described
 from strandline.vocabulary.log import MetadataQuery, ProducerIdentity
@@ -76,12 +79,14 @@ class ClusterApi:
         live: Callable[[], Mapping[BrokerId, Registration]],
         suspected: Callable[[], Collection[BrokerId]],
         own: Endpoint,
+        controller: ControllerFor,
         access: Access,
         clock: Clock,
     ) -> None:
         """The first three are those of this broker's handlers. `create_missing` has topics created, and
         returns what to say of them; `suspected` has live brokers whose port refuses connections; `own` has
         this broker's addresses."""
+        self._controller_for = controller
         self._access = access
         self._clock = clock
         self._describe = describe
@@ -137,8 +142,9 @@ class ClusterApi:
         return topic._replace(operations=operations)
 
     async def describe_cluster(self, request: DescribeClusterRequest, call: Call) -> DescribeClusterAnswer:
-        """The brokers as in Metadata. A client that is configured to talk to controllers is refused
-        (KIP-919): those of strandline do not speak Kafka's protocol."""
+        """The brokers as in Metadata, and those that are down if they are asked for. A client that is
+        configured to talk to controllers is refused (KIP-919): those of strandline do not speak Kafka's
+        protocol."""
         if request.endpoints != BROKERS:
             known = request.endpoints == CONTROLLERS
             code = KafkaCode.MISMATCHED_ENDPOINT_TYPE if known else KafkaCode.UNSUPPORTED_ENDPOINT_TYPE
@@ -151,8 +157,22 @@ class ClusterApi:
             ).cluster
         brokers = _addresses(self._last, call.caller.listener)
         controller = self._controller({broker.broker for broker in brokers})
+        if request.fenced:
+            try:
+                brokers += await self._fenced(call.caller)
+            except StrandlineError as error:
+                return DescribeClusterAnswer(error=code_of(error), message=error.message)
         operations = self._operations(call.caller) if request.operations else OPERATIONS_UNKNOWN
         return DescribeClusterAnswer(self._last.cluster_id, controller, brokers, operations=operations)
+
+    async def _fenced(self, caller: Caller) -> tuple[BrokerAddress, ...]:
+        """Brokers that were here once, and are not forgotten. Raises as the controller does, and
+        ClusterAuthorizationFailed."""
+        self._access.check(caller, DESCRIBE_CLUSTER)
+        cluster = await self._controller_for(caller).ask(CLUSTER, None, Deadline(self._clock))
+        return tuple(
+            BrokerAddress(each.endpoint.id, "", -1, fenced=True) for each in cluster.brokers if not each.alive
+        )
 
     def _controller(self, reachable: set[int]) -> int:
         """This broker, which passes on what the controller has to do: a client goes to the broker that is

@@ -77,6 +77,9 @@ class PlacementApi:
 
     async def reassign(self, request: ReassignRequest, call: Call) -> PlacementAnswer:
         """Answered once the moves have begun, or are taken back."""
+        return (await self._reassigned(request, call))._replace(may_resize=request.may_resize)
+
+    async def _reassigned(self, request: ReassignRequest, call: Call) -> PlacementAnswer:
         wanted = [
             (TopicPartition(topic, asked.partition), asked.replicas)
             for topic, asked in each_partition(request.topics)
@@ -94,7 +97,7 @@ class PlacementApi:
                 none = InvalidReplicaAssignment(f"{name}: the list of replicas is empty; null takes back")
                 results[name] = PartitionResult(name, none)
             else:
-                moves.append(PartitionReassignment(name, replicas or ()))
+                moves.append(PartitionReassignment(name, replicas or (), keep_size=not request.may_resize))
         deadline = Deadline(self._clock, request.timeout_ms)
         try:
             controller = self._controller(call.caller)

@@ -22,6 +22,7 @@ from strandline.broker.kafka.wire.admin import (
     quotas,
     replicas,
     topic_changes,
+    topic_partitions,
     users,
 )
 from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
@@ -154,7 +155,7 @@ DESCRIBE_LOG_DIRS: Final = ApiWire(
 )
 ELECT_LEADERS: Final = ApiWire(43, "ElectLeaders", 0, 2, 2, placement.ELECT_REQUEST, placement.ELECT_ANSWER)
 ALTER_PARTITION_REASSIGNMENTS: Final = ApiWire(
-    45, "AlterPartitionReassignments", 0, 0, 0, placement.REASSIGN_REQUEST, placement.REASSIGN_ANSWER
+    45, "AlterPartitionReassignments", 0, 1, 0, placement.REASSIGN_REQUEST, placement.REASSIGN_ANSWER
 )
 LIST_PARTITION_REASSIGNMENTS: Final = ApiWire(
     46, "ListPartitionReassignments", 0, 0, 0, placement.LIST_REQUEST, placement.LIST_ANSWER
@@ -165,7 +166,10 @@ DESCRIBE_USERS: Final = ApiWire(
 ALTER_USERS: Final = ApiWire(
     51, "AlterUserScramCredentials", 0, 0, 0, users.ALTER_REQUEST, users.ALTER_ANSWER
 )
-DESCRIBE_CLUSTER: Final = ApiWire(60, "DescribeCluster", 0, 1, 0, cluster.REQUEST, cluster.ANSWER)
+DESCRIBE_CLUSTER: Final = ApiWire(60, "DescribeCluster", 0, 2, 0, cluster.REQUEST, cluster.ANSWER)
+DESCRIBE_TOPIC_PARTITIONS: Final = ApiWire(
+    75, "DescribeTopicPartitions", 0, 0, 0, topic_partitions.REQUEST, topic_partitions.ANSWER
+)
 DESCRIBE_PRODUCERS: Final = ApiWire(
     61, "DescribeProducers", 0, 0, 0, replicas.PRODUCERS_REQUEST, replicas.PRODUCERS_ANSWER
 )

@@ -46,10 +46,13 @@ class MetadataRequest(NamedTuple):
 
 
 class BrokerAddress(NamedTuple):
+    """`fenced`: it is down, and its address is not known. Only DescribeCluster names such a broker."""
+
     broker: int
     host: str
     port: int
     rack: str | None = None
+    fenced: bool = False
 
 
 class PartitionFacts(NamedTuple):

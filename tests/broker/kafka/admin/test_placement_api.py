@@ -105,6 +105,16 @@ async def test_only_null_takes_a_reassignment_back() -> None:
     assert controller.asked == [("Reassign", Reassign(sent))]
 
 
+async def test_a_client_may_forbid_another_number_of_replicas() -> None:
+    """KIP-860: the controller decides, since it alone knows the replicas at that moment."""
+    controller = MemoryController(lambda request: [PartitionResult(each.name) for each in request.partitions])
+    asked = ReassignRequest(WAIT_MS, (OfTopic("tides", (PartitionTarget(0, (3, 1)),)),), may_resize=False)
+    answer = await placement(controller).reassign(asked, CALL)
+    assert (answer.error, answer.may_resize) == (0, False)
+    sent = [PartitionReassignment(TopicPartition("tides", 0), (3, 1), keep_size=True)]
+    assert controller.asked == [("Reassign", Reassign(sent))]
+
+
 async def test_a_partition_that_a_request_moves_twice_is_not_moved() -> None:
     """An empty list was dropped, and the other entry counted."""
     controller = MemoryController(lambda request: [PartitionResult(each.name) for each in request.partitions])

@@ -40,7 +40,7 @@ def value_of(kind: Kind, found: Any, version: int) -> Any:
         case Inline():
             return value_of(kind.of, found, version)
         case Struct():
-            return _struct(kind, found, version)
+            return None if found is None else _struct(kind, found, version)
         case _:
             return found
 
@@ -77,6 +77,6 @@ def _constants(kind: Kind, version: int, path: str) -> Iterator[tuple[str, Any]]
 
 def _constant(row: Row, version: int, path: str) -> Iterator[tuple[str, Any]]:
     if row.to is None:
-        yield f"{path}{row.name}", row.constant
+        yield f"{path}{row.name}", list(row.constant) if row.constant == () else row.constant
     else:
         yield from _constants(row.kind, version, f"{path}{row.name}." if row.name else path)

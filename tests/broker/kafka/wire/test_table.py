@@ -14,6 +14,7 @@ from strandline.broker.kafka.wire.table.rows import (
     INT32,
     STRING,
     Array,
+    Kind,
     Struct,
     constant,
     row,
@@ -35,7 +36,7 @@ def written(struct: Struct[Any], value: Any, version: int = 0, *, flexible: bool
     return b"".join(writer.parts())
 
 
-def read(struct: Struct[Any], data: bytes, version: int = 0, *, flexible: bool = True) -> Any:
+def read(struct: Kind, data: bytes, version: int = 0, *, flexible: bool = True) -> Any:
     return reading(struct, version, flexible)(Reader(data, flexible=flexible))
 
 
@@ -71,6 +72,31 @@ def test_a_tagged_field_is_read_within_its_size(tags: bytes) -> None:
     """CORRECTNESS X6."""
     with pytest.raises(MalformedRequest):
         read(TAGGED, b"\x02n" + tags)
+
+
+# --- structures that may be null ---------------------------------------------------------------
+
+
+class Holder(NamedTuple):
+    pair: Pair | None
+    number: int = 7
+
+
+PAIR = Struct(Pair, STRING("name"), INT32("number"))
+HOLDER = Struct(Holder, row("pair", PAIR, nullable=0), INT16("number"))
+
+
+@pytest.mark.parametrize("flexible", [False, True])
+@pytest.mark.parametrize("value", [Holder(None, 5), Holder(Pair("n", 6), 5)])
+def test_a_structure_may_be_null(value: Holder, flexible: bool) -> None:
+    """It has a number before it: -1 for null."""
+    whole = written(HOLDER, value, flexible=flexible)
+    assert whole[:1] == (b"\xff" if value.pair is None else b"\x01")
+    assert read(HOLDER, whole, flexible=flexible) == value
+    assert read(Array(HOLDER), (b"\x02" if flexible else b"\0\0\0\1") + whole, flexible=flexible) == (value,)
+    for length in range(len(whole)):
+        with pytest.raises(MalformedRequest):
+            read(HOLDER, whole[:length], flexible=flexible)
 
 
 # --- versions ---------------------------------------------------------------------------------

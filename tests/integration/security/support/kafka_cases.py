@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from strandline.broker.kafka.wire import apis
+from strandline.broker.kafka.wire.admin.cluster import DescribeClusterRequest
 from strandline.broker.kafka.wire.admin.configs import (
     BROKER,
     AlterConfigsRequest,
@@ -44,6 +45,7 @@ from strandline.broker.kafka.wire.admin.topic_changes import (
     UnwantedTopic,
     WantedTopic,
 )
+from strandline.broker.kafka.wire.admin.topic_partitions import DescribeTopicPartitionsRequest
 from strandline.broker.kafka.wire.admin.users import AlterUsersRequest, Deletion, DescribeUsersRequest
 from strandline.broker.kafka.wire.coordinator import FindCoordinatorRequest
 from strandline.broker.kafka.wire.fetch import FetchRequest, PartitionPosition
@@ -148,6 +150,15 @@ KAFKA_CASES: Final = (
     ),
     Case(apis.INIT_PRODUCER_ID, InitProducerIdRequest(None), (IDEMPOTENT_WRITE,)),
     Case(apis.INIT_PRODUCER_ID, InitProducerIdRequest(None), (WRITE_TOPIC,), label="by a topic"),
+    Case(apis.DESCRIBE_CLUSTER, DescribeClusterRequest(fenced=True), (DESCRIBE_CLUSTER,)),
+    Case(apis.DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsRequest((TOPIC,), 1), (DESCRIBE_TOPIC,)),
+    Case(
+        apis.DESCRIBE_TOPIC_PARTITIONS,
+        DescribeTopicPartitionsRequest((), 1),
+        (DESCRIBE_TOPIC,),
+        lambda answer: not answer.topics,
+        "of all topics",
+    ),
     Case(apis.FIND_COORDINATOR, FindCoordinatorRequest((GROUP,)), (DESCRIBE_GROUP,)),
     Case(apis.JOIN_GROUP, JOIN, (READ_GROUP,)),
     Case(

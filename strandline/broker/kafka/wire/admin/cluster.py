@@ -24,10 +24,12 @@ CONTROLLERS: Final = 2
 
 
 class DescribeClusterRequest(NamedTuple):
-    """`operations` asks for what the client may do with the cluster (KIP-430)."""
+    """`operations` asks for what the client may do with the cluster (KIP-430), `fenced` for brokers that are
+    down too (KIP-1073)."""
 
     endpoints: int = BROKERS
     operations: bool = False
+    fenced: bool = False
 
 
 class DescribeClusterAnswer(NamedTuple):
@@ -46,9 +48,15 @@ REQUEST: Final = Struct(
     DescribeClusterRequest,
     BOOL("include_cluster_authorized_operations", "operations"),
     INT8("endpoint_type", "endpoints", since=1),
+    BOOL("include_fenced_brokers", "fenced", since=2),
 )
 _BROKER: Final = Struct(
-    BrokerAddress, INT32("broker_id", "broker"), STRING("host"), INT32("port"), STRING("rack", nullable=0)
+    BrokerAddress,
+    INT32("broker_id", "broker"),
+    STRING("host"),
+    INT32("port"),
+    STRING("rack", nullable=0),
+    BOOL("is_fenced", "fenced", since=2),
 )
 ANSWER: Final = Struct(
     DescribeClusterAnswer,

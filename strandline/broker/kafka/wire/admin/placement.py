@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from strandline.broker.kafka.wire.table.rows import (
+    BOOL,
     ERROR,
     INT8,
     INT16,
@@ -33,11 +34,13 @@ class PartitionOutcome(NamedTuple):
 
 
 class PlacementAnswer(NamedTuple):
-    """Answers ElectLeaders and AlterPartitionReassignments. `error` refuses the whole request."""
+    """Answers ElectLeaders and AlterPartitionReassignments. `error` refuses the whole request; `may_resize`
+    repeats that of a ReassignRequest."""
 
     topics: Topics[PartitionOutcome]
     error: int = 0
     message: str | None = None
+    may_resize: bool = True
 
 
 # --- ElectLeaders -----------------------------------------------------------------------------
@@ -77,14 +80,20 @@ class PartitionTarget(NamedTuple):
 
 
 class ReassignRequest(NamedTuple):
+    """`may_resize`: whether partitions may get another number of replicas (KIP-860)."""
+
     timeout_ms: int
     topics: Topics[PartitionTarget]
+    may_resize: bool = True
+
+
+_MAY_RESIZE: Final = BOOL("allow_replication_factor_change", "may_resize", since=1)
 
 
 _TARGET: Final = Struct(PartitionTarget, PARTITION, row("replicas", Array(INT32), nullable=0))
-REASSIGN_REQUEST: Final = Struct(ReassignRequest, INT32("timeout_ms"), topics(_TARGET))
+REASSIGN_REQUEST: Final = Struct(ReassignRequest, INT32("timeout_ms"), _MAY_RESIZE, topics(_TARGET))
 _REASSIGNED: Final = topics(Struct(PartitionOutcome, PARTITION, ERROR, MESSAGE), "responses")
-REASSIGN_ANSWER: Final = Struct(PlacementAnswer, throttle(), ERROR, MESSAGE, _REASSIGNED)
+REASSIGN_ANSWER: Final = Struct(PlacementAnswer, throttle(), _MAY_RESIZE, ERROR, MESSAGE, _REASSIGNED)
 
 
 # --- ListPartitionReassignments ---------------------------------------------------------------

@@ -139,7 +139,17 @@ class _Reading(_Code):
             case Inline():
                 return self._struct(kind.of, ends=False)
             case Struct():
-                return self._struct(kind, ends=True)
+                return self._nullable(kind) if nullable else self._struct(kind, ends=True)
+
+    def _nullable(self, kind: Struct[Any]) -> str:
+        """A structure behind a number that is negative for null."""
+        self.flush()
+        found = self.let("None")
+        with self.block("if r.int8() >= 0:"):
+            value = self._struct(kind, ends=True)
+            self.flush()
+            self.line(f"{found} = {value}")
+        return found
 
     def _array(self, kind: Array, *, nullable: bool) -> str:
         least = bytes_min(kind.of, self.version, flexible=self.flexible)
@@ -220,8 +230,18 @@ class _Writing(_Code):
                 self.value(kind.of, only)
             case Inline():
                 self._struct(kind.of, source, ends=False)
+            case Struct() if nullable:
+                self._nullable(kind, source)
             case Struct():
                 self._struct(kind, source, ends=True)
+
+    def _nullable(self, kind: Struct[Any], source: str) -> None:
+        self.flush()
+        with self.block(f"if {source} is None:"):
+            self._row.append(("b", "-1"))
+        with self.block("else:"):
+            self._row.append(("b", "1"))
+            self._struct(kind, source, ends=True)
 
     def _array(self, kind: Array, source: str, *, nullable: bool) -> None:
         elements = self.let(f"{source} or ()")

@@ -107,7 +107,7 @@ class Row:
     since: int
     until: int
     nullable: int = NEVER
-    """The first version in which it may be null."""
+    """The first version in which it may be null. A structure then has a number before it."""
     tag: int | None = None
     """The number of a tagged field. One that is None, zero or empty is not written."""
     constant: Any = None
@@ -210,5 +210,13 @@ def bytes_min(kind: Kind, version: int, *, flexible: bool) -> int:
             found = bytes_min(kind.of, version, flexible=flexible)
             return found - TAGS_BYTES_MIN if flexible and isinstance(kind.of, Struct) else found
         case Struct():
-            fields = (row.kind for row in kind.in_version(version) if row.tag is None)
-            return sum(bytes_min(each, version, flexible=flexible) for each in fields) + flexible
+            fields = (_bytes_min(row, version, flexible) for row in kind.in_version(version))
+            return sum(fields) + flexible
+
+
+def _bytes_min(row: Row, version: int, flexible: bool) -> int:
+    if row.tag is not None:
+        return 0
+    if isinstance(row.kind, Struct) and row.may_be_null(version):
+        return INT8.size_bytes
+    return bytes_min(row.kind, version, flexible=flexible)
