@@ -266,7 +266,7 @@ _CALLS: Final = (
         before(ALTER_CLUSTER),
         "Admin.Reassign Admin.ElectPreferred Admin.ElectUnclean Admin.DrainBroker Admin.ForgetBroker "
         "Admin.Balance Admin.AlterBalance Admin.CreateAcls Admin.DeleteAcls Admin.AlterUserScramCredentials",
-        "AlterPartitionReassignments ElectLeaders",
+        "AlterPartitionReassignments ElectLeaders UnregisterBroker",
     ),
     _Call(
         before(DESCRIBE_CLUSTER),
@@ -289,12 +289,20 @@ _CALLS: Final = (
     _Call(_each(before(ALTER_CLUSTER), "user"), apis="AlterUserScramCredentials"),
     _Call(before(ALTER_CLUSTER_CONFIGS), "Admin.AlterClientQuotas"),
     _Call(_each(before(ALTER_CLUSTER_CONFIGS), "entity"), apis="AlterClientQuotas"),
-    _Call(before(DESCRIBE_CLUSTER_CONFIGS), "Admin.DescribeClientQuotas", "DescribeClientQuotas"),
+    _Call(
+        before(DESCRIBE_CLUSTER_CONFIGS),
+        "Admin.DescribeClientQuotas",
+        "DescribeClientQuotas ListConfigResources",
+    ),
     _Call(
         by_handler(DESCRIBE_CLUSTER, needs="DESCRIBE CLUSTER to see brokers that are down", refused="31"),
         apis="DescribeCluster",
     ),
-    _Call(NOTHING, "Auth.Authenticate", "ApiVersions SaslHandshake SaslAuthenticate"),
+    _Call(
+        NOTHING,
+        "Auth.Authenticate",
+        "ApiVersions SaslHandshake SaslAuthenticate ListTransactions DescribeTransactions",
+    ),
 )
 
 _HEALTH: Final = ("Check", "Watch", "List")

@@ -14,7 +14,9 @@ from strandline.broker.kafka.handlers.acls import AclsApi
 from strandline.broker.kafka.handlers.cluster import ClusterApi
 from strandline.broker.kafka.handlers.configs import ConfigsApi
 from strandline.broker.kafka.handlers.controller import ControllerFor, ControllerRequests
+from strandline.broker.kafka.handlers.describing.resources import ResourcesApi
 from strandline.broker.kafka.handlers.describing.topic_partitions import TopicPartitionsApi
+from strandline.broker.kafka.handlers.describing.transactions import describe_transactions, list_transactions
 from strandline.broker.kafka.handlers.fetch import FetchApi
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.logins.sasl import SaslApi
@@ -74,7 +76,6 @@ def kafka_router(
         access,
         clock,
     )
-    partitions = TopicPartitionsApi(cluster.metadata, log.partition_counts, access)
     replicas = ReplicasApi(log, manager)
     placement = PlacementApi(requests, access, clock)
     large = Answers(clock)
@@ -102,12 +103,27 @@ def kafka_router(
             Api(apis.LIST_PARTITION_REASSIGNMENTS, answered(placement.reassignments)),
             *user_apis(requests, access, clock),
             Api(apis.DESCRIBE_CLUSTER, answered(cluster.describe_cluster)),
-            Api(apis.DESCRIBE_TOPIC_PARTITIONS, answered(partitions.describe)),
             Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
+            Api(apis.UNREGISTER_BROKER, answered(placement.unregister)),
+            *describing_apis(log, manager, cluster, large),
             *group_apis(groups, settings, access, clock),
             *(sasl_apis(logins, settings, clock) if logins.mechanisms else ()),
         ),
         lambda: Place(view.cluster_id, own.id) if view.cluster_id else None,
+    )
+
+
+def describing_apis(
+    log: Handlers, manager: ReplicaManager, cluster: ClusterApi, large: Answers
+) -> tuple[Api[Any, Any], ...]:
+    """The APIs by which tools look at the cluster, some of it at a time."""
+    partitions = TopicPartitionsApi(cluster.metadata, log.partition_counts, log.access)
+    resources = ResourcesApi(log.partition_counts, lambda: manager.live, log.access)
+    return (
+        Api(apis.DESCRIBE_TOPIC_PARTITIONS, answered(partitions.describe)),
+        Api(apis.LIST_CONFIG_RESOURCES, large.bounded(resources.list)),
+        Api(apis.LIST_TRANSACTIONS, answered(list_transactions)),
+        Api(apis.DESCRIBE_TRANSACTIONS, answered(describe_transactions)),
     )
 
 

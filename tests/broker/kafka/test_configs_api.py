@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.kafka.answers import Answers, AnswerSize
 from strandline.broker.kafka.call import Api, Call
@@ -15,9 +17,16 @@ from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.router import Asked
 from strandline.broker.kafka.wire.admin.configs import (
     BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
+    SET,
     TOPIC,
+    ConfigChange,
     DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
     Resource,
+    ResourceChanges,
     WantedConfigs,
 )
 from strandline.broker.kafka.wire.apis import DESCRIBE_CONFIGS
@@ -35,6 +44,7 @@ from tests.hand_clock import HandClock
 from tests.znode_tree import ZnodeTree
 
 T = TypeVar("T")
+INVALID = 42
 HEADER = RequestHeader(DESCRIBE_CONFIGS.key, DESCRIBE_CONFIGS.last, 1, "t")
 CALL = Call(HEADER, Caller("kafka:192.0.2.1:1", "192.0.2.1", Listener.INTERNAL))
 
@@ -90,3 +100,36 @@ async def test_configs_count_as_no_less_than_they_have_bytes(tmp_path: Path) -> 
     served = Api(DESCRIBE_CONFIGS, Answers(CLOCK).bounded(api.describe))
     written = sum(map(len, Asked(served, HEADER).answer(answer)))
     assert written <= size.bytes < 4 * written
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error", "configs"),
+    [
+        (BROKER_LOGGER, "own", 0, {"root": "WARN"}),
+        (BROKER_LOGGER, "77", INVALID, {}),
+        (BROKER_LOGGER, "", INVALID, {}),
+        (CLIENT_METRICS, "m", 0, {}),
+        (CLIENT_METRICS, "", INVALID, {}),
+        (GROUP, "g", 0, {}),
+        (GROUP, "", INVALID, {}),
+        (64, "x", INVALID, {}),
+    ],
+)
+async def test_loggers_groups_and_metrics_have_the_configs_that_there_are(
+    tmp_path: Path, kind: int, name: str, error: int, configs: dict[str, str]
+) -> None:
+    """With the errors of a broker of Kafka 4.4. None can be altered, and the refusal says why."""
+    async with seated(tmp_path) as seat:
+        settings = seat.manager.settings.model_copy(update={"log_level": "warning"})
+        resource = Resource(kind, str(settings.broker_id) if name == "own" else name)
+        controller = partial(ControllerRequests, MemoryController(lambda _: ()).link)
+        own = Endpoint(settings.broker_id, "b", 1)
+        api = ConfigsApi(controller, OneTopic(stalls=0), settings, own, OPEN, CLOCK)
+        asked = DescribeConfigsRequest((WantedConfigs(resource, None),))
+        (described,) = (await api.describe(asked, CALL, AnswerSize(CLOCK))).resources
+        change = ResourceChanges(resource, (ConfigChange("root", SET, "INFO"),))
+        altered = await api.alter_incrementally(IncrementalAlterConfigsRequest((change,), False), CALL)
+    assert (described.error, {each.name: each.value for each in described.configs}) == (error, configs)
+    assert all(each.read_only for each in described.configs)
+    (outcome,) = altered.outcomes
+    assert outcome.error == INVALID and outcome.message

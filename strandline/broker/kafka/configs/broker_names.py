@@ -12,6 +12,7 @@ from strandline.broker.kafka.configs.topic_names import OWN, FixedConfig
 from strandline.broker.kafka.wire.admin.configs import (
     BROKER_FILE,
     DEFAULT_VALUE,
+    LOGGER,
     DescribedConfig,
     Synonym,
 )
@@ -127,6 +128,11 @@ FIXED: Final = (
 )  # fmt: skip
 
 
+ROOT_LOGGER: Final = "root"
+KAFKA_LEVELS: Final = {"warning": "WARN"}
+"""Levels that have another name in Kafka."""
+
+
 def broker_configs(settings: BrokerSettings, own: Endpoint) -> Iterator[DescribedConfig]:
     """All configs of a broker; `own` has its addresses."""
     for each in SETTINGS:
@@ -143,6 +149,12 @@ def broker_configs(settings: BrokerSettings, own: Endpoint) -> Iterator[Describe
     yield _read_only(
         "advertised.listeners", Kind.LIST, address, BROKER_FILE, "Where clients reach this broker."
     )
+
+
+def logger_config(level: str) -> DescribedConfig:
+    """The one logger of a broker, which has the level of its setting `log_level`, in Kafka's words."""
+    documentation = "The least level of the lines in this broker's log."
+    return _read_only(ROOT_LOGGER, Kind.STRING, KAFKA_LEVELS.get(level, level.upper()), LOGGER, documentation)
 
 
 def _read_only(name: str, kind: Kind, value: str | None, source: int, documentation: str) -> DescribedConfig:

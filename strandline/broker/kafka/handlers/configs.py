@@ -9,13 +9,17 @@ from typing import Final
 
 from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.configs.broker_names import broker_configs
+from strandline.broker.kafka.configs.broker_names import broker_configs, logger_config
 from strandline.broker.kafka.configs.changes import Alteration, increment, replacement
 from strandline.broker.kafka.configs.described import topic_configs
 from strandline.broker.kafka.errors import code_of, message_of
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
+from strandline.broker.kafka.handlers.describing.resources import KINDS
 from strandline.broker.kafka.wire.admin.configs import (
     BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
     TOPIC,
     AlterAnswer,
     AlterConfigsRequest,
@@ -51,6 +55,12 @@ Change = Callable[[TopicOutline], Alteration]
 ZOOKEEPER_WAIT_S: Final = 10.0
 """How long a request waits for ZooKeeper. It does not say how long its client waits: mostly half a minute.
 Some programs end at an error that passes."""
+UNALTERABLE: Final = {
+    BROKER: "a broker's configs are its settings: change those, and restart it",
+    BROKER_LOGGER: "the level of a broker's log is its setting log_level: change that, and restart it",
+    CLIENT_METRICS: "clients' metrics are not collected (KIP-714)",
+    GROUP: "a group has no configs of its own: the settings of brokers hold for all groups",
+}
 
 
 class ConfigsApi:
@@ -96,14 +106,18 @@ class ConfigsApi:
         """Raises UnknownTopicOrPartition, InvalidTopic, InvalidRequest."""
         if resource.kind == TOPIC:
             return topic_configs(_known(resource.name, topics))
-        if resource.kind != BROKER:
+        if resource.kind not in KINDS:
             raise InvalidRequest(f"configs of resource type {resource.kind} are not served")
-        if not resource.name:  # what brokers share: there is no such config
-            return ()
+        if not resource.name and resource.kind != BROKER:
+            raise InvalidRequest(f"a resource of type {resource.kind} has a name")
+        if resource.kind not in (BROKER, BROKER_LOGGER) or not resource.name:
+            return ()  # what brokers share, groups and metrics of clients: there is no such config
         if resource.name != str(self._settings.broker_id):
             raise InvalidRequest(
                 f"this is broker {self._settings.broker_id}: ask broker {resource.name[:20]} itself"
             )
+        if resource.kind == BROKER_LOGGER:
+            return (logger_config(self._settings.log_level),)
         return broker_configs(self._settings, self._own)
 
     # --- alterations -------------------------------------------------------------------------
@@ -215,8 +229,8 @@ def _alteration(
     resource: Resource, topics: dict[str, TopicOutline], change: Change, *, validate_only: bool
 ) -> AlterTopic | None:
     """None if the topic is as it shall be. Raises the reason why it cannot be altered."""
-    if resource.kind == BROKER:
-        raise InvalidRequest("a broker's configs are its settings: change those, and restart it")
+    if resource.kind in UNALTERABLE:
+        raise InvalidRequest(UNALTERABLE[resource.kind])
     if resource.kind != TOPIC:
         raise InvalidRequest(f"configs of resource type {resource.kind} are not served")
     topic = _known(resource.name, topics)

@@ -1,15 +1,22 @@
-"""Passes ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments on to the active
-controller."""
+"""Passes ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments and UnregisterBroker on to the
+active controller."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from strandline.adapters.codecs.admin import ELECT_PREFERRED, ELECT_UNCLEAN, LIST_REASSIGNMENTS, REASSIGN
+from strandline.adapters.codecs.admin import (
+    ELECT_PREFERRED,
+    ELECT_UNCLEAN,
+    FORGET_BROKER,
+    LIST_REASSIGNMENTS,
+    REASSIGN,
+)
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import code_of, message_of
+from strandline.broker.kafka.errors import KafkaCode, code_of, message_of
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline
+from strandline.broker.kafka.wire.admin.cluster import UnregisterBrokerAnswer, UnregisterBrokerRequest
 from strandline.broker.kafka.wire.admin.placement import (
     PREFERRED,
     UNCLEAN,
@@ -29,6 +36,7 @@ from strandline.security.access import Access
 from strandline.security.rights import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from strandline.vocabulary.admin import (
     ElectUnclean,
+    ForgetBroker,
     OngoingReassignment,
     PartitionReassignment,
     PartitionResult,
@@ -119,6 +127,19 @@ class PlacementApi:
             named = set(names_of(request.topics))
             ongoing = [each for each in ongoing if each.name in named]
         return ListReassignmentsAnswer(by_topic((each.name.topic, _moving(each)) for each in ongoing))
+
+    async def unregister(self, request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerAnswer:
+        """Forgets a broker that is down and has no replicas. With Kafka one that is alive goes too."""
+        try:
+            self._access.check(call.caller, ALTER_CLUSTER)
+            broker = ForgetBroker(request.broker)
+            found = await self._controller(call.caller).ask(FORGET_BROKER, broker, Deadline(self._clock))
+        except StrandlineError as error:
+            return UnregisterBrokerAnswer(code_of(error), error.message)
+        if found.was_known:
+            return UnregisterBrokerAnswer()
+        unknown = f"broker {request.broker} is not known"
+        return UnregisterBrokerAnswer(int(KafkaCode.BROKER_ID_NOT_REGISTERED), unknown)
 
 
 def _refused(names: Sequence[TopicPartition], error: StrandlineError) -> PlacementAnswer:

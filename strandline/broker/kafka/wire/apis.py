@@ -21,8 +21,10 @@ from strandline.broker.kafka.wire.admin import (
     placement,
     quotas,
     replicas,
+    resources,
     topic_changes,
     topic_partitions,
+    transactions,
     users,
 )
 from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
@@ -169,6 +171,18 @@ ALTER_USERS: Final = ApiWire(
 DESCRIBE_CLUSTER: Final = ApiWire(60, "DescribeCluster", 0, 2, 0, cluster.REQUEST, cluster.ANSWER)
 DESCRIBE_TOPIC_PARTITIONS: Final = ApiWire(
     75, "DescribeTopicPartitions", 0, 0, 0, topic_partitions.REQUEST, topic_partitions.ANSWER
+)
+UNREGISTER_BROKER: Final = ApiWire(
+    64, "UnregisterBroker", 0, 0, 0, cluster.UNREGISTER_REQUEST, cluster.UNREGISTER_ANSWER
+)
+DESCRIBE_TRANSACTIONS: Final = ApiWire(
+    65, "DescribeTransactions", 0, 0, 0, transactions.DESCRIBE_REQUEST, transactions.DESCRIBE_ANSWER
+)
+LIST_TRANSACTIONS: Final = ApiWire(
+    66, "ListTransactions", 0, 2, 0, transactions.LIST_REQUEST, transactions.LIST_ANSWER
+)
+LIST_CONFIG_RESOURCES: Final = ApiWire(
+    74, "ListConfigResources", 0, 1, 0, resources.REQUEST, resources.ANSWER
 )
 DESCRIBE_PRODUCERS: Final = ApiWire(
     61, "DescribeProducers", 0, 0, 0, replicas.PRODUCERS_REQUEST, replicas.PRODUCERS_ANSWER

@@ -10,6 +10,7 @@ import pytest
 from strandline.broker.kafka.handlers.controller import ControllerRequests
 from strandline.broker.kafka.handlers.placement import PlacementApi
 from strandline.broker.kafka.wire import apis
+from strandline.broker.kafka.wire.admin.cluster import UnregisterBrokerRequest
 from strandline.broker.kafka.wire.admin.placement import (
     PREFERRED,
     UNCLEAN,
@@ -24,6 +25,8 @@ from strandline.errors import ErrorCode, InvalidRequest, NotController, Strandli
 from strandline.ids import TopicPartition
 from strandline.vocabulary.admin import (
     ElectUnclean,
+    ForgetBroker,
+    ForgottenBroker,
     OngoingReassignment,
     PartitionReassignment,
     PartitionResult,
@@ -103,6 +106,30 @@ async def test_only_null_takes_a_reassignment_back() -> None:
         PartitionReassignment(TopicPartition("tides", 2), ()),
     ]
     assert controller.asked == [("Reassign", Reassign(sent))]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"),
+    [
+        (ForgottenBroker(was_known=True, requests=3), 0),
+        (ForgottenBroker(was_known=False), 102),
+        (InvalidRequest("broker 7 is alive"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_broker_that_will_not_return_is_unregistered(
+    outcome: ForgottenBroker | StrandlineError, error: int
+) -> None:
+    """It is forgotten, as by `strandline broker forget`. One that is alive stays: Kafka fences it."""
+
+    def answer(_: object) -> ForgottenBroker:
+        if isinstance(outcome, StrandlineError):
+            raise outcome
+        return outcome
+
+    controller = MemoryController(answer)
+    found = await placement(controller).unregister(UnregisterBrokerRequest(7), CALL)
+    assert (found.error, bool(found.message)) == (error, error != 0)
+    assert controller.asked == [("ForgetBroker", ForgetBroker(7))]
 
 
 async def test_a_client_may_forbid_another_number_of_replicas() -> None:

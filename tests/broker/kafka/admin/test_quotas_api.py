@@ -100,7 +100,7 @@ async def test_quotas_are_described_as_kafka_writes_them(
 @pytest.mark.parametrize(
     "component",
     [
-        Component("ip", 2, None), Component("user", 0, None), Component("user", 0, ""),
+        Component("ip", 2, "x"), Component("user", 0, None), Component("user", 0, ""),
         Component("user", 1, "x"), Component("user", 3, None),
     ],
 )  # fmt: skip
@@ -109,3 +109,20 @@ async def test_a_filter_that_cannot_be_is_refused(component: Component) -> None:
     asked = DescribeQuotasRequest((component,), strict=False)
     found = await api(controller).describe(asked, CALL)
     assert (found.error, found.entries, controller.asked) == (ErrorCode.INVALID_REQUEST, None, [])
+
+
+@pytest.mark.parametrize(
+    "component", [Component("ip", 0, "192.0.2.1"), Component("ip", 1, None), Component("ip", 2, None)]
+)
+async def test_an_address_has_no_quota(component: Component) -> None:
+    """As with Kafka before one is set. To set one is refused: another limit bounds connections."""
+    controller = MemoryController(lambda _: [])
+    found = await api(controller).describe(DescribeQuotasRequest((component,), strict=False), CALL)
+    assert (found.error, found.entries, controller.asked) == (0, (), [])
+    both = DescribeQuotasRequest((component, Component("user", 2, None)), strict=False)
+    assert (await api(controller).describe(both, CALL)).error == ErrorCode.INVALID_REQUEST
+    rate = QuotaOperation("connection_creation_rate", 1.0, remove=False)
+    entries = (AlteredQuotas((EntityPart("ip", "192.0.2.1"),), (rate,)),)
+    (refused,) = (await api(controller).alter(AlterQuotasRequest(entries, validate_only=False), CALL)).entries
+    assert refused.error == ErrorCode.INVALID_REQUEST
+    assert refused.message is not None and "kafka_client_connections_max" in refused.message

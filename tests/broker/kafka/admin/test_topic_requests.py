@@ -300,7 +300,7 @@ async def test_configs_by_name_and_of_what_has_none(cluster: SimulatedCluster) -
     wanted = [
         (BROKER, "77"),
         (BROKER, "x"),
-        (LOGGER, "1"),
+        (LOGGER, "77"),
         (TOPIC, "never"),
         (TOPIC, "no/name"),
         (BROKER, ""),

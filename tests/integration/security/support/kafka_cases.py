@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from strandline.broker.kafka.wire import apis
-from strandline.broker.kafka.wire.admin.cluster import DescribeClusterRequest
+from strandline.broker.kafka.wire.admin.cluster import DescribeClusterRequest, UnregisterBrokerRequest
 from strandline.broker.kafka.wire.admin.configs import (
     BROKER,
     AlterConfigsRequest,
@@ -37,6 +37,7 @@ from strandline.broker.kafka.wire.admin.replicas import (
     DescribeProducersRequest,
     PartitionDeletion,
 )
+from strandline.broker.kafka.wire.admin.resources import ListResourcesRequest
 from strandline.broker.kafka.wire.admin.topic_changes import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -151,6 +152,8 @@ KAFKA_CASES: Final = (
     Case(apis.INIT_PRODUCER_ID, InitProducerIdRequest(None), (IDEMPOTENT_WRITE,)),
     Case(apis.INIT_PRODUCER_ID, InitProducerIdRequest(None), (WRITE_TOPIC,), label="by a topic"),
     Case(apis.DESCRIBE_CLUSTER, DescribeClusterRequest(fenced=True), (DESCRIBE_CLUSTER,)),
+    Case(apis.UNREGISTER_BROKER, UnregisterBrokerRequest(77), (ALTER_CLUSTER,)),
+    Case(apis.LIST_CONFIG_RESOURCES, ListResourcesRequest(()), (DESCRIBE_CLUSTER_CONFIGS,)),
     Case(apis.DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsRequest((TOPIC,), 1), (DESCRIBE_TOPIC,)),
     Case(
         apis.DESCRIBE_TOPIC_PARTITIONS,

@@ -39,6 +39,7 @@ from strandline.vocabulary.admin import AlterClientQuotas
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
 EXACT: Final = 0
 DEFAULT_NAME: Final = 1
 ANY_NAME: Final = 2
@@ -56,6 +57,8 @@ class QuotasApi:
     async def describe(self, request: DescribeQuotasRequest, call: Call) -> DescribeQuotasAnswer:
         try:
             self._access.check(call.caller, DESCRIBE_CLUSTER_CONFIGS)
+            if _is_of_addresses(request):
+                return DescribeQuotasAnswer(entries=())
             wanted = _filter(request)
             controller = self._controller(call.caller)
             found = await controller.ask(DESCRIBE_CLIENT_QUOTAS, wanted, Deadline(self._clock))
@@ -87,6 +90,14 @@ class QuotasApi:
                 ]
             )
         )
+
+
+def _is_of_addresses(request: DescribeQuotasRequest) -> bool:
+    """Whether only addresses are asked for. None has a quota. Raises InvalidRequest, as `_wanted`."""
+    kinds = [component.kind for component in request.components]
+    if kinds == [IP]:
+        _wanted(request.components[0])
+    return kinds == [IP]
 
 
 def _filter(request: DescribeQuotasRequest) -> QuotaFilter:
@@ -125,6 +136,8 @@ def _alteration(entry: AlteredQuotas) -> QuotaAlteration:
 
 
 def _check_kind(kind: str, known: dict[str, str] | dict[str, str | AnyName]) -> None:
+    if kind == IP:
+        raise InvalidRequest(f"an {IP} has no quota: kafka_client_connections_max bounds its connections")
     if kind not in (USER, CLIENT_ID):
         raise InvalidRequest(f"{kind[:32]!r} has no quotas: {USER} and {CLIENT_ID} have")
     if kind in known:

@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers, their addresses, and the controller."""
+"""DescribeCluster: brokers, addresses, the controller. UnregisterBroker: a broker that will not return."""
 
 from __future__ import annotations
 
@@ -69,3 +69,19 @@ ANSWER: Final = Struct(
     row("brokers", Array(_BROKER)),
     INT32("cluster_authorized_operations", "operations"),
 )
+
+
+# --- UnregisterBroker -------------------------------------------------------------------------
+
+
+class UnregisterBrokerRequest(NamedTuple):
+    broker: int
+
+
+class UnregisterBrokerAnswer(NamedTuple):
+    error: int = 0
+    message: str | None = None
+
+
+UNREGISTER_REQUEST: Final = Struct(UnregisterBrokerRequest, INT32("broker_id", "broker"))
+UNREGISTER_ANSWER: Final = Struct(UnregisterBrokerAnswer, throttle(), ERROR, MESSAGE)

@@ -20,6 +20,9 @@ from strandline.broker.kafka.wire.table.rows import (
 
 TOPIC: Final = 2
 BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
 """Types of resources."""
 
 SET: Final = 0
@@ -31,7 +34,8 @@ SUBTRACT: Final = 3
 TOPIC_OWN: Final = 1
 BROKER_FILE: Final = 4
 DEFAULT_VALUE: Final = 5
-"""Sources of values: the topic's own config, the broker's settings, the default."""
+LOGGER: Final = 6
+"""Sources of values: the topic's own config, the broker's settings, the default, the level of a logger."""
 
 
 class Resource(NamedTuple):
