@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 import structlog
 
 from strandline.adapters.system.accepting.byte_server import caller_at
-from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
+from strandline.adapters.telemetry.kafka_traffic import UNNAMED, KafkaTraffic
 from strandline.adapters.tls.subject import shown_certificate
 from strandline.broker.kafka.answer_order import AnswerOrder, Slot
 from strandline.broker.kafka.call import Api, Call
@@ -26,6 +26,7 @@ from strandline.broker.kafka.frames import Frames
 from strandline.broker.kafka.hold import Hold
 from strandline.broker.kafka.router import Arrived, Asked, Router
 from strandline.broker.kafka.routing.introduction import Introduction
+from strandline.broker.kafka.routing.unserved import UnservedRequest
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part
 from strandline.errors import AuthenticationFailed, StrandlineError
 from strandline.ports import Caller, Listener
@@ -103,7 +104,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._hold = Hold(self._advance)
         self._transport: asyncio.Transport | None = None
         self._caller = Caller("", "", listener)
-        self._introduced = False
+        self._software: str | None = None
+        """The client's own name for itself, as metrics have it; None until it has given one."""
         self._writable = asyncio.Event()
         self._writable.set()
         self._flush_due = False
@@ -304,10 +306,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _introduce(self, arrived: Introduction) -> None:
         client = arrived.client
+        if arrived.unserved is not None:
+            self._count_unserved(arrived.unserved)
         self._shared.traffic.requests["ApiVersions", arrived.version] += 1
-        if client.software_name and not self._introduced:
-            self._introduced = True
-            self._shared.traffic.introduced(client.software_name, client.software_version)
+        if client.software_name and self._software is None:
+            self._software = self._shared.traffic.introduced(client.software_name, client.software_version)
             logger.debug(
                 "kafka client",
                 peer=self._caller.connection,
@@ -459,8 +462,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     def _refuse(self, error: MalformedRequest) -> None:
         self._release_memory()
-        self._shared.malformed(error, self._client)
+        if isinstance(error, UnservedRequest):
+            self._count_unserved(error)
+        else:
+            self._shared.malformed(error, self._client)
         self.close()
+
+    def _count_unserved(self, error: UnservedRequest) -> None:
+        software = UNNAMED if self._software is None else self._software
+        self._shared.traffic.unserved(error.request, software, self._client, error.message)
 
     def close(self) -> None:
         """Ends the connection. Answers that the transport has taken still leave, if the client reads them."""

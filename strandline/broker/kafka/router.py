@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from strandline.broker.kafka.call import Api
 from strandline.broker.kafka.routing.introduction import Introduction, Place, introduction
+from strandline.broker.kafka.routing.unserved import unserved_api, unserved_version
 from strandline.broker.kafka.wire.api_versions import LAST, ServedVersions
 from strandline.broker.kafka.wire.apis import SASL_AUTHENTICATE
 from strandline.broker.kafka.wire.fields import MalformedRequest, Part, Reader, Steps, Writer
@@ -18,18 +19,6 @@ from strandline.broker.kafka.wire.header import API_VERSIONS, RequestHeader, fra
 from strandline.broker.kafka.wire.sasl import bare_frame, read_bare
 from strandline.security.calls import KAFKA_APIS
 from strandline.tasks import Slices
-
-_CLASSIC: Final = ": groups follow the classic protocol, so leave group.protocol=consumer out (KIP-848)"
-_NO_SHARES: Final = ": there are no share groups (KIP-932), so use a consumer"
-UNSERVED: Final = {
-    68: (" (ConsumerGroupHeartbeat)", _CLASSIC),
-    69: (" (ConsumerGroupDescribe)", _CLASSIC),
-    76: (" (ShareGroupHeartbeat)", _NO_SHARES),
-    77: (" (ShareGroupDescribe)", _NO_SHARES),
-    78: (" (ShareFetch)", _NO_SHARES),
-    79: (" (ShareAcknowledge)", _NO_SHARES),
-}
-"""APIs that clients may ask for though they are not named to them, with what the log says about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +82,8 @@ class Router:
         self.served = tuple(sorted([*served, own]))
 
     def read(self, data: Part, permits: Callable[[int], bool] = lambda _: True) -> Arrived | Introduction:
-        """Decodes a frame. Raises MalformedRequest, also for an API or a version that is not served, or for
-        an API that may not be asked now: nothing of its body is looked at."""
+        """Decodes a frame. Raises MalformedRequest, also for an API that may not be asked now, and
+        UnservedRequest: nothing of the body is looked at then."""
         reader = Reader(data)
         header = read_header(reader)
         if not permits(header.api):
@@ -103,13 +92,10 @@ class Router:
             return introduction(reader, header, self.served, self._here())
         api = self._apis.get(header.api)
         if api is None:
-            name, why = UNSERVED.get(header.api, ("", ""))
-            raise MalformedRequest(f"API {header.api}{name} is not served{why}")
+            raise unserved_api(header.api)
         wire, version = api.wire, header.version
         if not wire.first <= version <= wire.last:
-            raise MalformedRequest(
-                f"{wire.name} version {version} is not served: {wire.first} to {wire.last} are"
-            )
+            raise unserved_version(wire.name, version, wire.first, wire.last)
         reader.flexible = wire.flexible(version)
         try:
             reader.tags()

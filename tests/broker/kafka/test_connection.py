@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strandline.adapters.telemetry.kafka_traffic import UNSERVED
 from strandline.broker.kafka.call import Api, Call
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.router import Router
@@ -256,7 +257,8 @@ async def test_a_malformed_request_closes_the_connection() -> None:
     ):
         async with connected(Held()) as (shared, connection, transport):
             feed(connection, transport, data, repeat(1_000))
-            assert transport.is_closing() and len(shared.refused) == 1, data
+            unserved = [each for each in shared.traffic.read() if each.metric is UNSERVED]
+            assert transport.is_closing() and len(shared.refused) + len(unserved) == 1, data
             assert shared.memory.left == 64 * MIB
 
 
@@ -421,3 +423,30 @@ async def test_traffic_is_counted() -> None:
             ("strandline_kafka_failed_requests_total", "Produce"): 1,
             ("strandline_kafka_clients_total", "some-client", "1.0"): 1,
         }
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "request_name"),
+    [
+        (68, 0, "ConsumerGroupHeartbeat"),
+        (INIT_PRODUCER_ID.key, 99, "InitProducerId"),
+        (7_777, 0, "other"),
+        (API_VERSIONS, 99, "ApiVersions"),
+    ],
+)
+async def test_what_is_not_served_is_counted_by_the_software_that_asks(
+    key: int, version: int, request_name: str
+) -> None:
+    """The client hears nothing but the end of its connection; with ApiVersions it gets an answer."""
+    async with connected(Held()) as (shared, connection, transport):
+        hello = encode_request(
+            API_VERSIONS, 3, {"client_software_name": "some-client", "client_software_version": "1.0"}
+        )
+        asked = key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
+        left = b"".join(len(each).to_bytes(4, "big") + each for each in (hello, asked))
+        while left:
+            left = feed(connection, transport, left, repeat(1_000))
+            await turns()
+        found = {sample.labels: sample.value for sample in shared.traffic.read() if sample.metric is UNSERVED}
+        assert found == {(request_name, "some-client"): 1}
+        assert transport.is_closing() == (key != API_VERSIONS) and not shared.refused

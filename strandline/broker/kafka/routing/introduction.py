@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from strandline.broker.kafka.errors import KafkaCode
+from strandline.broker.kafka.routing.unserved import UnservedRequest, unserved_version
 from strandline.broker.kafka.wire.api_versions import (
     ANSWER,
     FLEXIBLE_SINCE,
@@ -60,6 +61,8 @@ class Introduction:
     version: int
     """That of the answer."""
     parts: list[Part]
+    unserved: UnservedRequest | None
+    """Why it is not the version of the request, if that is not served."""
 
 
 def introduction(
@@ -69,11 +72,11 @@ def introduction(
 
     An unknown version, or a body that cannot be read, is answered in version 0 with the whole table: such a
     client looks for a version that both sides know (KIP-511)."""
-    version = header.version
+    version, unserved = header.version, None
     reader.flexible = version >= FLEXIBLE_SINCE
     try:
         if not 0 <= version <= LAST:
-            raise MalformedRequest(f"ApiVersions version {version}")
+            raise (unserved := unserved_version("ApiVersions", version, 0, LAST))
         reader.tags()
         client = reading(REQUEST, version, reader.flexible)(reader)
     except MalformedRequest:
@@ -83,7 +86,7 @@ def introduction(
         answer = _answer(served, misplaced(client, here))
     body = Writer(flexible=version >= FLEXIBLE_SINCE)
     writing(ANSWER, version, body.flexible)(body, answer)
-    return Introduction(header, client, version, frame(header, body))
+    return Introduction(header, client, version, frame(header, body), unserved)
 
 
 def misplaced(client: ApiVersionsRequest, here: Place | None) -> int:
