@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
 
 from strandline.adapters.rpc.refused_requests import CONNECTIONS, RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.service_host import service_host
 from strandline.adapters.telemetry.audit import Audit
+from strandline.adapters.telemetry.kafka_traffic import CLIENTS
 from strandline.broker.kafka.call import Api, Call, answered
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.listener import KafkaListener
@@ -37,6 +40,8 @@ from tests.waiting import eventually
 
 PLAIN = Endpoint(1, "10.0.0.1", 9092)
 NO_APIS = Router(())
+HELLO = "ApiVersions"
+CLIENT_S_MAX = 20.0
 
 
 def listener(
@@ -285,3 +290,32 @@ async def test_a_connection_whose_answers_are_not_read_is_closed() -> None:
             client.sendall((len(data).to_bytes(4, "big") + data) * 10)
             await eventually(lambda: served.count == 1)
             await eventually(lambda: served.count == 0)
+
+
+async def by_librdkafka(bootstrap: str) -> None:
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    await asyncio.to_thread(client.list_topics, timeout=CLIENT_S_MAX)
+
+
+async def by_kafka_python(bootstrap: str) -> None:
+    admin = await asyncio.to_thread(KafkaAdminClient, bootstrap_servers=bootstrap)
+    await asyncio.to_thread(admin.close)
+
+
+@pytest.mark.parametrize("connects", [by_librdkafka, by_kafka_python])
+async def test_a_client_asks_for_versions_once_a_connection(
+    connects: Callable[[str], Awaitable[None]],
+) -> None:
+    """A version that is not served costs a round trip more, in each new connection."""
+    own = list[BrokerAddress]()
+
+    async def metadata(request: MetadataRequest, call: Call) -> MetadataAnswer:
+        return MetadataAnswer(tuple(own), "c", 1, ())
+
+    async with serving(router=Router([Api(apis.METADATA, answered(metadata))])) as (served, endpoint):
+        assert endpoint.kafka is not None
+        own.append(BrokerAddress(1, *endpoint.kafka))
+        await connects(address(endpoint))
+        named = [each.value for each in served.traffic.read() if each.metric is CLIENTS]
+        asked = {version: count for (api, version), count in served.traffic.requests.items() if api == HELLO}
+        assert named and [sum(asked.values())] == named, asked
