@@ -17,7 +17,7 @@ from strandline.broker.kafka.handlers.controller import ControllerFor, Controlle
 from strandline.broker.kafka.handlers.describing.resources import ResourcesApi
 from strandline.broker.kafka.handlers.describing.topic_partitions import TopicPartitionsApi
 from strandline.broker.kafka.handlers.describing.transactions import describe_transactions, list_transactions
-from strandline.broker.kafka.handlers.fetch import FetchApi
+from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.logins.sasl import SaslApi
 from strandline.broker.kafka.handlers.logins.users import UsersApi
@@ -56,7 +56,7 @@ def kafka_router(
     """Every API, those of logins if there is a mechanism. The router itself answers ApiVersions."""
     access = log.access
     hints = LeaderHints(log.leader_hint, lambda: manager.live, lambda: manager.peers.suspected)
-    fetches = FetchApi(log.reads, hints, settings, manager.clock)
+    fetches = FetchApi(log, hints, settings, manager.clock)
     lists = OffsetsApi(log)
     clock = manager.clock
     requests, leaders = partial(ControllerRequests, controller), Leaders(log.described, view.is_led, clock)

@@ -5,7 +5,7 @@ Each entry of a request needs its own right, which is asked for where its partit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -32,7 +32,16 @@ from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
+from strandline.ids import (
+    ACKS_ALL,
+    INTERNAL_PREFIX,
+    NO_EPOCH,
+    NO_TOPIC_ID,
+    PartitionId,
+    PartitionKey,
+    TopicId,
+    TopicPartition,
+)
 from strandline.ports import Caller, Clock
 from strandline.security.access import Access
 from strandline.security.audit.entry import may_have_changed
@@ -180,6 +189,16 @@ class Handlers:
             return self._manager.named(*name).key.topic_id
         except StrandlineError:
             return NO_TOPIC_ID
+
+    def name_of(self, topic_id: TopicId, partitions: Iterable[int]) -> str | None:
+        """The name of the topic with this id, of which these partitions are asked for; None if no replica
+        here is of this topic, and none was read of late."""
+        for partition in partitions:
+            key = PartitionKey(topic_id, PartitionId(partition))
+            replica = self._manager.get(key) or self._manager.closed(key)
+            if replica is not None:
+                return replica.name.topic
+        return self._view.name_of(topic_id)
 
     # --- offsets -----------------------------------------------------------------------------
 

@@ -152,6 +152,10 @@ class ClusterView:
         """True if the partition existed when its topic was last asked for. It costs no reading."""
         return self._topics.has(partition)
 
+    def name_of(self, topic_id: str) -> str | None:
+        """The topic that had this id when it was last asked for. It costs no reading."""
+        return self._topics.name_of(topic_id)
+
     async def missing(self, names: Iterable[TopicPartition]) -> Set[TopicPartition]:
         """Those of these partitions that do not exist; none while ZooKeeper does not answer quickly."""
         try:

@@ -63,6 +63,8 @@ class TopicCache:
         self._age_s = age_s
         self._clock = clock
         self._known: dict[str, _Known] = {}
+        self._ids: dict[str, str] = {}
+        """The names of these topics, by their ids."""
         self._unreadable = UnreadableLog()
         self._under_way: dict[str, asyncio.Future[TopicMetadata | StrandlineError | None]] = {}
         """The readings in progress; the result is None if the reader was cancelled."""
@@ -75,7 +77,16 @@ class TopicCache:
     def keep(self, names: Collection[str]) -> None:
         """Forgets all other topics: these are all that exist."""
         for name in self._known.keys() - set(names):
-            del self._known[name]
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        known = self._known.pop(name, None)
+        if known is not None:
+            self._ids.pop(known.topic.topic_id, None)
+
+    def name_of(self, topic_id: str) -> str | None:
+        """The topic that had this id when it was last read."""
+        return self._ids.get(topic_id)
 
     def has(self, partition: TopicPartition) -> bool:
         """True if the partition existed at its topic's last reading, unless that is long ago: the topic may
@@ -186,7 +197,7 @@ class TopicCache:
                     break
                 known = await self._read_outdated(name, known, reader)
         except NoNode:
-            self._known.pop(name, None)
+            self._forget(name)
             raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from None
         except znodes.UnreadableZnode as error:
             self._unreadable.report(error)
@@ -220,7 +231,9 @@ class TopicCache:
         topic = TopicMetadata(name, node.topic_id, tuple(partitions.values()), dict(node.config))
         now = self._clock.monotonic()
         stands_s = max(self._age_s, min((now - began) / READING_SHARE_MAX, AGE_S_MAX))
+        self._forget(name)
         known = self._known[name] = _Known(topic, read, lives, live, now + stands_s)
+        self._ids[topic.topic_id] = name
         return known
 
     async def _read_outdated(self, name: str, known: _Known, reader: TopicReader) -> _Known:

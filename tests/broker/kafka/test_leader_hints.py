@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.broker.kafka.handlers.fetch import FetchApi
+from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.producing.produce import ProduceApi
 from strandline.broker.kafka.wire import apis
@@ -86,7 +86,7 @@ async def test_a_refused_read_names_the_leader(seat: Seat) -> None:
     asked = FetchRequest(
         0, 0, 1_000, 0, (OfTopic(NAME.topic, (PartitionPosition(NAME.partition, -1, 0, 1_000),)),)
     )
-    await FetchApi(cluster.handlers.reads, cluster.hints, settings(), CLOCK).handle(
+    await FetchApi(cluster.handlers, cluster.hints, settings(), CLOCK).handle(
         asked, called(apis.FETCH, 12), reply
     )
     (found,) = answers[0].topics[0].partitions

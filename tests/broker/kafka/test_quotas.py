@@ -13,7 +13,7 @@ import pytest
 
 from strandline.broker.kafka.call import Api, Call
 from strandline.broker.kafka.connection import KafkaConnection
-from strandline.broker.kafka.handlers.fetch import FetchApi
+from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.apis import HEARTBEAT, INIT_PRODUCER_ID, PRODUCE
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
@@ -225,7 +225,7 @@ async def test_a_fetch_gets_what_a_second_allows_and_then_nothing(tmp_path: Path
         state = led_by(ME, ME, epoch=5)
         seat.manager.lead(seat.replica, state, seat.write(state))
         handlers = log_handlers(seat)
-        api = FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK)
+        api = FetchApi(handlers, NO_HINTS, settings(), CLOCK)
         await api.handle(request, call, reply)
         assert api.wait(request._replace(bytes_min=1), call, lambda _: None) is None
         await api.handle(request, call, reply)

@@ -5,7 +5,6 @@ A version is served only if every one between the first and the last is. Some en
 * Produce begins at 0 although versions below 3 are refused: librdkafka before 2.11.1 does not compress for a
   broker whose Produce begins later. FindCoordinator begins at 0 for its consumers.
 * SaslHandshake begins at 1: after version 0 the messages of a login would come without headers.
-* Fetch ends at 12, since 13 names topics by their ids.
 """
 
 from __future__ import annotations
@@ -78,8 +77,8 @@ class ApiWire(Generic[Request, Answer]):
             pass
 
 
-PRODUCE: Final = ApiWire(0, "Produce", 0, 10, 9, produce.REQUEST, produce.ANSWER)
-FETCH: Final = ApiWire(1, "Fetch", 4, 12, 12, fetch.REQUEST, fetch.ANSWER)
+PRODUCE: Final = ApiWire(0, "Produce", 0, 13, 9, produce.REQUEST, produce.ANSWER)
+FETCH: Final = ApiWire(1, "Fetch", 4, 18, 12, fetch.REQUEST, fetch.ANSWER)
 LIST_OFFSETS: Final = ApiWire(2, "ListOffsets", 1, 11, 6, offsets.LIST_REQUEST, offsets.LIST_ANSWER)
 METADATA: Final = ApiWire(3, "Metadata", 0, 13, 9, metadata.REQUEST, metadata.ANSWER)
 FIND_COORDINATOR: Final = ApiWire(10, "FindCoordinator", 0, 6, 3, coordinator.REQUEST, coordinator.ANSWER)

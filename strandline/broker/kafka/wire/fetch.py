@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from strandline.broker.kafka.wire.leaders import CURRENT_LEADER, CurrentLeader
+from strandline.broker.kafka.wire.leaders import CURRENT_LEADER, ENDPOINTS, CurrentLeader
+from strandline.broker.kafka.wire.metadata import BrokerAddress
 from strandline.broker.kafka.wire.table.rows import (
     ERROR,
     INT8,
@@ -24,6 +25,10 @@ from strandline.broker.kafka.wire.topics import Topics, partitions_by_topic, top
 
 CONSUMER: Final = -1
 """In the place of a follower's id."""
+IDS_SINCE: Final = 13
+"""The first version that has topics' ids instead of their names (KIP-516)."""
+ENDPOINTS_SINCE: Final = 16
+"""The first version whose answers have the addresses of leaders (KIP-951)."""
 READ_COMMITTED: Final = 1
 """As `isolation_level`: records of transactions that ended well."""
 FINAL_SESSION_EPOCH: Final = -1
@@ -70,10 +75,12 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """`error` is for the whole request; clients before version 7 do not see it."""
+    """`error` is for the whole request; clients before version 7 do not see it. `endpoints`: the addresses of
+    the leaders that it names."""
 
     topics: Topics[FetchedPartition]
     error: int = 0
+    endpoints: tuple[BrokerAddress, ...] = ()
 
 
 def _copied(records: memoryview | None) -> bytes:
@@ -92,15 +99,20 @@ _POSITION: Final = Struct(
 )
 REQUEST: Final = Struct(
     FetchRequest,
-    constant("replica_id", INT32, CONSUMER),
+    constant("replica_id", INT32, CONSUMER, until=14),  # then a tagged field, as others of followers
     INT32("max_wait_ms", "wait_ms"),
     INT32("min_bytes", "bytes_min"),
     INT32("max_bytes", "bytes_max"),
     INT8("isolation_level"),
     INT32("session_id", since=7),
     INT32("session_epoch", since=7),
-    topics(_POSITION, topic="topic"),
-    constant("forgotten_topics_data", partitions_by_topic(INT32, topic="topic"), (), since=7),
+    topics(_POSITION, topic="topic", ids_since=IDS_SINCE),
+    constant(
+        "forgotten_topics_data",
+        partitions_by_topic(INT32, topic="topic", ids_since=IDS_SINCE),
+        (),
+        since=7,
+    ),
     constant("rack_id", STRING, "", since=11),
 )
 _ABORTED: Final = Struct(AbortedTransaction, INT64("producer_id"), INT64("first_offset"))
@@ -121,5 +133,6 @@ ANSWER: Final = Struct(
     throttle(),
     INT16("error_code", "error", since=7),
     constant("session_id", INT32, 0, since=7),
-    topics(_FETCHED, "responses", topic="topic"),
+    topics(_FETCHED, "responses", topic="topic", ids_since=IDS_SINCE),
+    row("node_endpoints", ENDPOINTS, "endpoints", since=ENDPOINTS_SINCE, tag=0),
 )

@@ -21,6 +21,8 @@ from strandline.broker.kafka.wire.table.rows import (
 )
 from strandline.broker.kafka.wire.topics import Topics, topics
 
+IDS_SINCE: Final = 13
+"""The first version that has topics' ids instead of their names (KIP-516)."""
 LEADERS_SINCE: Final = 10
 """The first version whose answers name leaders."""
 
@@ -65,7 +67,7 @@ REQUEST: Final = Struct(
     STRING("transactional_id", since=3, nullable=3),
     INT16("acks"),
     INT32("timeout_ms"),
-    topics(_RECORDS, "topic_data", partitions="partition_data"),
+    topics(_RECORDS, "topic_data", partitions="partition_data", ids_since=IDS_SINCE),
 )
 _WRONG: Final[Struct[Any]] = Struct(
     None,
@@ -85,7 +87,7 @@ _PRODUCED: Final = Struct(
 )
 ANSWER: Final = Struct(
     ProduceAnswer,
-    topics(_PRODUCED, "responses", partitions="partition_responses"),
+    topics(_PRODUCED, "responses", partitions="partition_responses", ids_since=IDS_SINCE),
     throttle(since=1),
     row("node_endpoints", ENDPOINTS, "endpoints", since=LEADERS_SINCE, tag=0),
 )

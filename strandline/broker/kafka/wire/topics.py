@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from strandline.broker.kafka.wire.table.rows import NEVER, STRING, Array, Kind, Row, Struct, row
-from strandline.ids import TopicPartition
+from strandline.broker.kafka.wire.table.rows import NEVER, STRING, UUID, Array, Kind, Row, Struct, row
+from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 
 P = TypeVar("P")
 Q = TypeVar("Q")
 
 
 class OfTopic(NamedTuple, Generic[P]):
-    """What a message says about partitions of one topic."""
+    """What a message says about partitions of one topic. `topic_id`: in versions that have ids instead of
+    names (KIP-516), also one of zeros; NO_TOPIC_ID in others."""
 
     name: str
     partitions: tuple[P, ...]
+    topic_id: TopicId = NO_TOPIC_ID
+
+    @property
+    def unknown(self) -> bool:
+        """True for an id that no topic known here has: the name is missing."""
+        return bool(self.topic_id) and not self.name
 
 
 Topics = tuple[OfTopic[P], ...]
 
 
 def partitions_by_topic(
-    partition: Kind, *, topic: str = "name", partitions: str = "partitions", large: bool = False
+    partition: Kind,
+    *,
+    topic: str = "name",
+    partitions: str = "partitions",
+    large: bool = False,
+    ids_since: int = NEVER,
 ) -> Array:
-    """An array of topics, each with an array of partitions. The names are Kafka's."""
+    """An array of topics, each with an array of partitions. The names are Kafka's. `ids_since`: the first
+    version that has the topics' ids instead of their names."""
+    name = STRING(topic, "name", until=ids_since - 1, absent="")
     numbers = row(partitions, Array(partition, large=large), "partitions")
-    return Array(Struct(OfTopic, STRING(topic, "name"), numbers))
+    return Array(Struct(OfTopic, name, UUID("topic_id", since=ids_since), numbers))
 
 
 def topics(partition: Kind, name: str = "topics", *, nullable: int = NEVER, **names: Any) -> Row:
@@ -43,6 +58,22 @@ def each_partition(topics: Topics[P]) -> Iterator[tuple[str, P]]:
 def names_of(topics: Topics[int]) -> Iterator[TopicPartition]:
     """The partitions that a message names by their numbers alone, in its order."""
     return (TopicPartition(topic, number) for topic, number in each_partition(topics))
+
+
+def named(topics: Topics[P], name_of: Callable[[OfTopic[P]], str | None]) -> Topics[P]:
+    """The topics of a message that has ids, with their names; without one that is not known. Of a message
+    that has names, the same."""
+    if not any(topic.topic_id for topic in topics):
+        return topics
+    return tuple([topic._replace(name=name_of(topic) or "") for topic in topics])
+
+
+def answering(topics: Topics[Any], answers: Iterable[Q]) -> Topics[Q]:
+    """One answer for each partition, in order, by topic as in the request."""
+    found = iter(answers)
+    return tuple(
+        [OfTopic(topic.name, tuple(islice(found, len(topic.partitions))), topic.topic_id) for topic in topics]
+    )
 
 
 def by_topic(pairs: Iterable[tuple[str, Q]]) -> Topics[Q]:

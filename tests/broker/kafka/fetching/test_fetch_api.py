@@ -9,7 +9,7 @@ import pytest
 
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.kafka.errors import KafkaCode
-from strandline.broker.kafka.handlers.fetch import FetchApi, end_without_records
+from strandline.broker.kafka.handlers.fetching.fetch import FetchApi, end_without_records
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.topics import OfTopic
@@ -53,7 +53,7 @@ async def test_a_watermark_that_cannot_move_is_the_one_that_the_leader_knows(
         state = led_by(ME, *in_sync, epoch=EPOCH)
         seat.manager.lead(seat.replica, state, seat.write(state))
         handlers = log_handlers(seat)
-        api = FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK)
+        api = FetchApi(handlers, NO_HINTS, settings(), CLOCK)
         await api.handle(TINY, called(apis.FETCH, 12), reply)
     (found,) = answers[0].topics[0].partitions
     assert (found.error, found.high_watermark, found.last_stable_offset) == (0, watermark, watermark)
@@ -68,7 +68,7 @@ async def test_no_fetch_session_is_known(tmp_path: Path) -> None:
 
     async with seated(tmp_path) as seat:
         handlers = log_handlers(seat)
-        api = FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK)
+        api = FetchApi(handlers, NO_HINTS, settings(), CLOCK)
         asked = TINY._replace(session_id=5, session_epoch=1)
         await api.handle(asked, called(apis.FETCH, 12), reply)
     assert answers == [FetchAnswer((), int(KafkaCode.FETCH_SESSION_ID_NOT_FOUND))]
@@ -88,7 +88,7 @@ async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_
         seat.lead(EPOCH)
         seat.commit(1)
         handlers = log_handlers(seat)
-        api = FetchApi(handlers.reads, NO_HINTS, settings(**BOUNDS), CLOCK)
+        api = FetchApi(handlers, NO_HINTS, settings(**BOUNDS), CLOCK)
         async with asyncio.TaskGroup() as tasks:
             waiting = []
             for number in range(6):

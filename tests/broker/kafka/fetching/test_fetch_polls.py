@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.broker.kafka.handlers.fetch import POLLED_MAX, FetchApi
+from strandline.broker.kafka.handlers.fetching.fetch import POLLED_MAX, FetchApi
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.topics import OfTopic
@@ -80,7 +80,7 @@ async def a_world(tmp_path: Path, rules: Rules | None = None) -> AsyncIterator[W
         seat.commit(END)
         authorizer = Authorizer(rules)
         handlers = log_handlers(seat, Access(authorizer))
-        world = World(seat, FetchApi(handlers.reads, NO_HINTS, settings(), CLOCK), authorizer)
+        world = World(seat, FetchApi(handlers, NO_HINTS, settings(), CLOCK), authorizer)
         world.listeners = len(seat.replica._listeners)
         yield world
         assert world.at_rest

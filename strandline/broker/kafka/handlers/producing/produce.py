@@ -21,9 +21,9 @@ from strandline.broker.kafka.wire.produce import (
     ProducedPartition,
     ProduceRequest,
 )
-from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition
+from strandline.broker.kafka.wire.topics import OfTopic, Topics, answering, each_partition, named
 from strandline.broker.log.handlers import Handlers
-from strandline.errors import InvalidRecord, StrandlineError, UnknownProducerId
+from strandline.errors import InvalidRecord, StrandlineError, UnknownProducerId, UnknownTopicId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
 from strandline.security.quotas.model import Quota
@@ -60,11 +60,12 @@ class ProduceApi:
         if (refused := _refused(request, call)) is not None:
             done(refused)
             return True
+        request = self._named(request)
         if request.acks != ACKS_ALL and not self._log.standing.certain(_names(request)):
             return False
         outcomes = self._outcomes(request, call, done)
         _charge(request, call)
-        for position, (topic, found) in enumerate(each_partition(request.topics)):
+        for position, (topic, found) in enumerate(_batches(request)):
             self._append(request, topic, found, outcomes, position, sure=True)
         outcomes.close()
         return True
@@ -78,6 +79,7 @@ class ProduceApi:
             await self._reply(request, refused, reply)
             return
         _charge(request, call)
+        request = self._named(request)
         unsure = frozenset[TopicPartition]()
         if request.acks != ACKS_ALL:
             unsure = await self._log.standing.unsure(dict.fromkeys(_names(request)))
@@ -85,10 +87,10 @@ class ProduceApi:
         done = partial(_resolve, answer)
         outcomes = self._outcomes(request, call, done)
         slices = Slices(self._clock)
-        for position, (topic, found) in enumerate(each_partition(request.topics)):
+        for position, (topic, found) in enumerate(_batches(request)):
             if slices.used_up:
                 await slices.next()
-            sure = TopicPartition(topic, found.partition) not in unsure
+            sure = TopicPartition(topic.name, found.partition) not in unsure
             self._append(request, topic, found, outcomes, position, sure=sure)
         outcomes.close()
         await self._reply(request, await answer, reply)
@@ -105,6 +107,13 @@ class ProduceApi:
                     f"acks=0, error {found.error} for {topic}-{found.partition}: {found.message}"
                 )
 
+    def _named(self, request: ProduceRequest) -> ProduceRequest:
+        """The request with the names of the topics that it asks for by id."""
+        return request._replace(topics=named(request.topics, self._name_of))
+
+    def _name_of(self, topic: OfTopic[PartitionRecords]) -> str | None:
+        return self._log.name_of(topic.topic_id, (found.partition for found in topic.partitions))
+
     def _outcomes(
         self, request: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]
     ) -> _Outcomes:
@@ -113,18 +122,29 @@ class ProduceApi:
     def _append(
         self,
         request: ProduceRequest,
-        topic: str,
+        topic: OfTopic[PartitionRecords],
         found: PartitionRecords,
         outcomes: _Outcomes,
         position: int,
         *,
         sure: bool,
     ) -> None:
-        name, records = TopicPartition(topic, found.partition), bytes(found.records or b"")
+        name, records = TopicPartition(topic.name, found.partition), bytes(found.records or b"")
         batch = Sequenced.of(records)
+        if topic.unknown:
+            unknown = UnknownTopicId(f"no topic with id {topic.topic_id} is known here")
+            outcomes.note(position, None, None, unknown)
+            return
         refusal = self._firsts.refusal(name, batch, self._clock.monotonic())
         any_first = refusal is None
-        entry = ProduceEntry(name, records, request.acks, request.timeout_ms, any_first_sequence=any_first)
+        entry = ProduceEntry(
+            name,
+            records,
+            request.acks,
+            request.timeout_ms,
+            topic_id=topic.topic_id,
+            any_first_sequence=any_first,
+        )
         note = partial(outcomes.note, position, batch, refusal)
         self._log.produce(entry, note, outcomes.call.caller, sure=sure)
 
@@ -141,6 +161,7 @@ class _Outcomes:
         clock: Clock,
         done: Callable[[ProduceAnswer], None],
     ) -> None:
+        self._topics = request.topics
         self._names = _names(request)
         self._found: list[ProducedPartition | None] = [None] * len(self._names)
         self.call = call
@@ -187,12 +208,13 @@ class _Outcomes:
         """One of the outcomes, or the loop that begins them, has ended."""
         self._left -= 1
         if self._left == 0:
-            self._done(ProduceAnswer(by_topic(self._pairs()), tuple(self._endpoints.values())))
+            topics = answering(self._topics, self._outcomes())
+            self._done(ProduceAnswer(topics, tuple(self._endpoints.values())))
 
-    def _pairs(self) -> Iterator[tuple[str, ProducedPartition]]:
-        for (topic, _), found in zip(self._names, self._found, strict=True):
-            assert found is not None, f"no outcome for a batch of {topic}"
-            yield topic, found
+    def _outcomes(self) -> Iterator[ProducedPartition]:
+        for name, found in zip(self._names, self._found, strict=True):
+            assert found is not None, f"no outcome for a batch of {name}"
+            yield found
 
 
 def _charge(request: ProduceRequest, call: Call) -> None:
@@ -203,6 +225,10 @@ def _charge(request: ProduceRequest, call: Call) -> None:
 
 def _names(request: ProduceRequest) -> list[TopicPartition]:
     return [TopicPartition(topic, found.partition) for topic, found in each_partition(request.topics)]
+
+
+def _batches(request: ProduceRequest) -> Iterator[tuple[OfTopic[PartitionRecords], PartitionRecords]]:
+    return ((topic, found) for topic in request.topics for found in topic.partitions)
 
 
 def _count(topics: Topics[PartitionRecords]) -> int:
@@ -222,9 +248,8 @@ def _refused(request: ProduceRequest, call: Call) -> ProduceAnswer | None:
         code, message = KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS
     else:
         return None
-    return ProduceAnswer(
-        by_topic(
-            (topic, ProducedPartition(found.partition, int(code), message=message))
-            for topic, found in each_partition(request.topics)
-        )
+    refused = (
+        ProducedPartition(found.partition, int(code), message=message)
+        for _, found in each_partition(request.topics)
     )
+    return ProduceAnswer(answering(request.topics, refused))

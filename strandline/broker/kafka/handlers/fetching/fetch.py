@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import KafkaCode, fetch_code
+from strandline.broker.kafka.errors import KafkaCode
+from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers, positions
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.wire.fetch import (
     FINAL_SESSION_EPOCH,
-    READ_COMMITTED,
     FetchAnswer,
-    FetchedPartition,
     FetchRequest,
+    PartitionPosition,
 )
-from strandline.broker.kafka.wire.topics import by_topic, each_partition
+from strandline.broker.kafka.wire.topics import OfTopic, named
 from strandline.broker.log.fetch_budget import FetchBudget
-from strandline.broker.log.reads import Reads, answer_bytes
+from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.reads import answer_bytes
 from strandline.config.services.broker import BrokerSettings
-from strandline.ids import TopicPartition
 from strandline.ports import Caller, Clock, Reply
 from strandline.records import BatchHeader
 from strandline.security.quotas.model import Quota
@@ -35,9 +35,10 @@ POLLED_MAX: Final = 64
 class FetchApi:
     """Fetch, for all connections of one broker."""
 
-    def __init__(self, reads: Reads, hints: LeaderHints, settings: BrokerSettings, clock: Clock) -> None:
-        self.reads = reads
-        self._hints = hints
+    def __init__(self, log: Handlers, hints: LeaderHints, settings: BrokerSettings, clock: Clock) -> None:
+        self.reads = log.reads
+        self._log = log
+        self.made = FetchAnswers(hints)
         self._clock = clock
         self._bound = settings.kafka_fetch_bytes_max
         self._answers = FetchBudget(
@@ -61,14 +62,15 @@ class FetchApi:
                 await reply(FetchAnswer(()))  # as Kafka: nothing until the client has waited
                 return
             request = request._replace(bytes_max=call.bill.fetchable(request.bytes_max))
-        wanted = _wanted(request)
+        request = self._named(request)
+        wanted = positions(request)
         owner = call.caller.connection
         async with self.asked.taken(owner, len(wanted)):
             await self.reads.fetchable(
                 wanted,
                 call.caller,
                 wait_ms=request.wait_ms,
-                bytes_min=request.bytes_min,
+                bytes_min=0 if _has_unknown(request) else request.bytes_min,
                 bytes_max=request.bytes_max,
                 bound=self._bound,
             )
@@ -81,7 +83,7 @@ class FetchApi:
                         await reply(FetchAnswer(()))  # others have used the quota up meanwhile
                         return
                     call.bill.charge(Quota.CONSUMER_BYTE_RATE, read)
-                await reply(self.answer(request, call, found))
+                await reply(self.made.of(request, call, found))
 
     def wait(
         self, request: FetchRequest, call: Call, done: Callable[[FetchAnswer | None], None]
@@ -92,16 +94,18 @@ class FetchApi:
             return None
         if call.bill is not None and call.bill.owed(Quota.CONSUMER_BYTE_RATE):
             return None
-        wanted = _wanted(request)
-        if len(wanted) > POLLED_MAX:
+        request = self._named(request)
+        wanted = positions(request)
+        if len(wanted) > POLLED_MAX or _has_unknown(request):
             return None
         return _Poll(self, request, call, wanted, done).begin()
 
-    def answer(self, request: FetchRequest, call: Call, found: Iterable[Fetched]) -> FetchAnswer:
-        """What was found, for the client."""
-        aborted: tuple[()] | None = () if request.isolation_level == READ_COMMITTED else None
-        pairs = ((each.name.topic, self._partition(each, call, aborted)) for each in found)
-        return FetchAnswer(by_topic(pairs))
+    def _named(self, request: FetchRequest) -> FetchRequest:
+        """The request with the names of the topics that it asks for by id."""
+        return request._replace(topics=named(request.topics, self._name_of))
+
+    def _name_of(self, topic: OfTopic[PartitionPosition]) -> str | None:
+        return self._log.name_of(topic.topic_id, (asked.partition for asked in topic.partitions))
 
     async def _read(self, wanted: Sequence[FetchPartition], bytes_max: int, caller: Caller) -> list[Fetched]:
         """As `Reads.read`, and goes on where it found no record.
@@ -126,26 +130,6 @@ class FetchApi:
                 room -= len(read.records)
                 found[at] = read
         return found
-
-    def _partition(self, fetched: Fetched, call: Call, aborted: tuple[()] | None) -> FetchedPartition:
-        """Without transactions, every committed record is stable.
-
-        A high watermark that is not known may stand still for days, below min.insync.replicas. Clients that
-        read to the end would wait for as long: they get the one that is known here, as from Kafka.
-        """
-        watermark = max(fetched.high_watermark, fetched.standing_watermark)
-        code = fetch_code(fetched.error, call.version)
-        hint = self._hints.of(fetched.name, code, call.caller.listener) if code else None
-        return FetchedPartition(
-            fetched.name.partition,
-            code,
-            watermark,
-            watermark,
-            fetched.log_start_offset,
-            fetched.records,
-            None if hint is None else hint[0],
-            aborted,
-        )
 
 
 class _Poll:
@@ -183,7 +167,7 @@ class _Poll:
     def _ended(self, arrived: bool) -> None:
         self._give_back()
         found = None if arrived else self._api.reads.with_nothing_new(self._wanted)
-        self._done(None if found is None else self._api.answer(self._request, self._call, found))
+        self._done(None if found is None else self._api.made.of(self._request, self._call, found))
 
     def _end(self) -> None:
         self._poll.cancel()
@@ -193,17 +177,12 @@ class _Poll:
         self._api.asked.give_back(self._call.caller.connection, len(self._wanted))
 
 
+def _has_unknown(request: FetchRequest) -> bool:
+    return any(topic.unknown for topic in request.topics)
+
+
 def _names_session(request: FetchRequest) -> bool:
     return request.session_id != 0 and request.session_epoch != FINAL_SESSION_EPOCH
-
-
-def _wanted(request: FetchRequest) -> list[FetchPartition]:
-    return [
-        FetchPartition(
-            TopicPartition(topic, found.partition), found.offset, found.leader_epoch, found.bytes_max
-        )
-        for topic, found in each_partition(request.topics)
-    ]
 
 
 def end_without_records(batches: bytes) -> int | None:
