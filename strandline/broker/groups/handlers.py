@@ -7,7 +7,7 @@ leads that, the answer is NotCoordinator, and names it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -311,6 +311,15 @@ class GroupHandlers:
             for name, each in found.items()
         }
         return FetchedOffsets(present, found.read_since)
+
+    async def names_of(self, ids: Collection[TopicId]) -> Mapping[TopicId, str]:
+        """The names of those topics with these ids that exist; of none if there are too many: the coordinator
+        refuses those anyway."""
+        return await self._view.names.of(ids) if 0 < len(ids) <= self._partitions_max else {}
+
+    async def ids_of(self, topics: Collection[str]) -> Mapping[str, TopicId]:
+        """The ids that these topics have, as far as ZooKeeper shows them now."""
+        return (await self._view.topics_now([TopicPartition(topic, 0) for topic in topics])).ids
 
     def refusals(
         self, caller: Caller, right: Right, names: Collection[TopicPartition]

@@ -36,6 +36,8 @@ FETCH_STORAGE_SINCE: Final = 6
 FETCH_EPOCHS_SINCE: Final = 9
 LIST_OFFSETS_EPOCHS_SINCE: Final = 5
 """Clients of earlier versions do not know UNKNOWN_LEADER_EPOCH and OFFSET_NOT_AVAILABLE."""
+COMMIT_IDS_SINCE: Final = 10
+"""Clients of earlier versions do not know UNKNOWN_TOPIC_ID."""
 
 
 def code_of(error: StrandlineError | None) -> int:
@@ -68,9 +70,11 @@ def list_offsets_code(error: StrandlineError | None, version: int) -> int:
     return _known(code_of(error), epochs=version >= LIST_OFFSETS_EPOCHS_SINCE)
 
 
-def commit_code(error: StrandlineError | None) -> int:
-    """UNKNOWN_TOPIC_OR_PARTITION for an offset of a topic that was deleted: clients of these versions know no
-    UNKNOWN_TOPIC_ID here, and Java's would end its application for it."""
+def commit_code(error: StrandlineError | None, version: int) -> int:
+    """UNKNOWN_TOPIC_OR_PARTITION for an offset of a topic that was deleted: clients of versions without ids
+    know no UNKNOWN_TOPIC_ID here, and Java's would end its application for it."""
+    if version >= COMMIT_IDS_SINCE:
+        return code_of(error)
     known = {ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     return int(known[error.code]) if error is not None and error.code in known else code_of(error)
 

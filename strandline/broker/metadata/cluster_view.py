@@ -17,6 +17,7 @@ from strandline.broker.metadata.existing_partitions import ExistingPartitions, T
 from strandline.broker.metadata.prompt_reads import PromptReads, Unanswered
 from strandline.broker.metadata.shared_look import SharedLook
 from strandline.broker.metadata.topic_cache import TopicCache
+from strandline.broker.metadata.topic_names import TopicNames
 from strandline.broker.metadata.topic_outlines import TopicOutlines
 from strandline.broker.metadata.topic_reader import TopicReader
 from strandline.broker.replicas.local_replica import LocalReplica
@@ -72,6 +73,7 @@ class ClusterView:
         self._topics = TopicCache(lambda: manager.live, settings.metadata_age_ms_max / 1000, clock)
         self._existing = ExistingPartitions(self._prompt.connected, settings.reconcile_ms / 1000, clock)
         self.outlines = TopicOutlines(self._prompt.connected, self._prompt.soon, clock)
+        self.names = TopicNames(self._prompt.connected, self._prompt.soon, self.outlines, self.name_of)
         self._sizes = SharedLook(self._compare_sizes)
         self._many = SharedLook(self._read_many)
         self._large = asyncio.Lock()

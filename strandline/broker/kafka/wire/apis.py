@@ -99,10 +99,10 @@ SASL_AUTHENTICATE: Final = ApiWire(
 # --- groups -----------------------------------------------------------------------------------
 
 OFFSET_COMMIT: Final = ApiWire(
-    8, "OffsetCommit", 2, 8, 8, group_offsets.COMMIT_REQUEST, group_offsets.COMMIT_ANSWER
+    8, "OffsetCommit", 2, 10, 8, group_offsets.COMMIT_REQUEST, group_offsets.COMMIT_ANSWER
 )
 OFFSET_FETCH: Final = ApiWire(
-    9, "OffsetFetch", 1, 8, 6, group_offsets.FETCH_REQUEST, group_offsets.FETCH_ANSWER
+    9, "OffsetFetch", 1, 10, 6, group_offsets.FETCH_REQUEST, group_offsets.FETCH_ANSWER
 )
 JOIN_GROUP: Final = ApiWire(11, "JoinGroup", 0, 9, 6, membership.JOIN_REQUEST, membership.JOIN_ANSWER)
 HEARTBEAT: Final = ApiWire(

@@ -33,6 +33,7 @@ from strandline.config.limits import MIB
 from strandline.errors import ErrorCode
 from strandline.testing import SimulatedCluster
 from tests.broker.kafka.support.group_client import (
+    BY_NAME,
     RANGE,
     SESSION_MS,
     TOPIC,
@@ -69,7 +70,8 @@ async def test_a_broker_that_does_not_coordinate_a_group_says_so(cluster: Simula
             (apis.OFFSET_DELETE, OffsetDeleteRequest("g", ())),
         )
     ]
-    (fetched,) = (await client.ask(apis.OFFSET_FETCH, OffsetFetchRequest((GroupWanted("g", wanted),)))).groups
+    asked = OffsetFetchRequest((GroupWanted("g", wanted),))
+    (fetched,) = (await client.ask(apis.OFFSET_FETCH, asked, BY_NAME)).groups
     (deleted,) = (await client.ask(apis.DELETE_GROUPS, DeleteGroupsRequest(("g",)))).groups
     each = [*whole, fetched, fetched.topics[0].partitions[0], deleted, await client.described("g")]
     assert [answer.error for answer in each] == [NOT_COORDINATOR] * len(each)

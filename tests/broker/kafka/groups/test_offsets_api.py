@@ -32,7 +32,7 @@ from strandline.broker.kafka.wire.topics import OfTopic
 from strandline.config.limits import KIB
 from strandline.errors import ErrorCode
 from strandline.testing import SimulatedCluster
-from tests.broker.kafka.support.group_client import TOPIC, GroupClient, lone_broker, offsets
+from tests.broker.kafka.support.group_client import BY_NAME, TOPIC, GroupClient, lone_broker, offsets
 from tests.virtual_time import on_virtual_time
 
 UNKNOWN_TOPIC = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -60,7 +60,7 @@ async def test_offsets_are_committed_and_fetched(cluster: SimulatedCluster) -> N
     asked = OffsetFetchRequest(
         (GroupWanted("g", wanted), GroupWanted("nowhere", wanted), GroupWanted("", None))
     )
-    known, unknown, nameless = (await client.ask(apis.OFFSET_FETCH, asked)).groups
+    known, unknown, nameless = (await client.ask(apis.OFFSET_FETCH, asked, BY_NAME)).groups
     assert [known.group, unknown.group, nameless.group] == ["g", "nowhere", ""]
     found = (PartitionOffset(1, 9, 3, "here"), PartitionOffset(0, 5), PartitionOffset(2))
     assert (known.error, known.topics) == (0, (OfTopic(TOPIC, found),))
@@ -194,6 +194,6 @@ async def test_a_group_that_is_named_again_and_again_is_not_fetched_without_end(
     client = await GroupClient.prepared(cluster)
     assert await client.commit("g", offsets((0, 1), (1, 2), (2, 3), metadata="x" * 4_000)) == [0] * 3
     asked = OffsetFetchRequest((GroupWanted("g", None),) * 2_000)
-    codes = [each.error for each in (await client.ask(apis.OFFSET_FETCH, asked)).groups]
+    codes = [each.error for each in (await client.ask(apis.OFFSET_FETCH, asked, BY_NAME)).groups]
     assert set(codes) == {0, LOADING} and codes == sorted(codes)
     assert 300 < codes.count(0) < 400

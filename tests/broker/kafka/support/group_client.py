@@ -31,6 +31,8 @@ from strandline.testing import SimulatedCluster
 from tests.broker.kafka.support.handlers import KafkaHandlers, kafka_brokers
 
 SESSION_MS: Final = 10_000
+BY_NAME: Final = 9
+"""The last version of OffsetCommit and OffsetFetch that names topics by their names."""
 TOPIC: Final = "tides"
 """It has three partitions."""
 RANGE: Final = (OfferedProtocol("range", b"topics"),)
@@ -119,13 +121,14 @@ class GroupClient(KafkaHandlers):
     ) -> list[int]:
         """The errors, in the order of the partitions."""
         asked = OffsetCommitRequest(group, generation, member, topics)
-        answer = await self.ask(apis.OFFSET_COMMIT, asked)
+        by_id = any(topic.topic_id for topic in topics)
+        answer = await self.ask(apis.OFFSET_COMMIT, asked, None if by_id else BY_NAME)
         return [each.error for topic in answer.topics for each in topic.partitions]
 
     async def fetched(self, group: str) -> dict[int, int]:
         """All offsets of the topic, by partition."""
         asked = OffsetFetchRequest((GroupWanted(group, None),))
-        (found,) = (await self.ask(apis.OFFSET_FETCH, asked)).groups
+        (found,) = (await self.ask(apis.OFFSET_FETCH, asked, BY_NAME)).groups
         assert found.error == 0
         return {each.partition: each.offset for topic in found.topics for each in topic.partitions}
 

@@ -28,6 +28,10 @@ from strandline.broker.kafka.wire.topics import Topics, topics
 # --- OffsetCommit -----------------------------------------------------------------------------
 
 
+IDS_SINCE: Final = 10
+"""The first version of OffsetCommit and OffsetFetch that has topics' ids instead of their names."""
+
+
 class OffsetToCommit(NamedTuple):
     """`leader_epoch` is -1 if the client does not know it."""
 
@@ -70,20 +74,23 @@ COMMIT_REQUEST: Final = Struct(
     MEMBER,
     STRING("group_instance_id", "instance", since=7, nullable=7),
     constant("retention_time_ms", INT64, -1, until=4),  # the broker's setting decides
-    topics(_OFFSET),
+    topics(_OFFSET, ids_since=IDS_SINCE),
 )
-_RESULTS: Final = topics(Struct(PartitionResult, PARTITION, ERROR))
-COMMIT_ANSWER: Final = Struct(OffsetCommitAnswer, throttle(since=3), _RESULTS)
+_RESULT: Final = Struct(PartitionResult, PARTITION, ERROR)
+COMMIT_ANSWER: Final = Struct(OffsetCommitAnswer, throttle(since=3), topics(_RESULT, ids_since=IDS_SINCE))
 
 
 # --- OffsetFetch ------------------------------------------------------------------------------
 
 
 class GroupWanted(NamedTuple):
-    """Numbers of partitions by topic; None: every partition with an offset."""
+    """Numbers of partitions by topic; None: every partition with an offset. `member_epoch` is -1 for a client
+    that does not say that it is a member of a group of the next protocol (KIP-848)."""
 
     group: str
     topics: Topics[int] | None
+    member: str | None = None
+    member_epoch: int = -1
 
 
 class OffsetFetchRequest(NamedTuple):
@@ -115,7 +122,13 @@ class OffsetFetchAnswer(NamedTuple):
 
 
 def _wanted(nullable: int) -> Struct[GroupWanted]:
-    return Struct(GroupWanted, GROUP, topics(INT32, partitions="partition_indexes", nullable=nullable))
+    return Struct(
+        GroupWanted,
+        GROUP,
+        STRING("member_id", "member", since=9, nullable=9),
+        INT32("member_epoch", since=9),
+        topics(INT32, partitions="partition_indexes", nullable=nullable, ids_since=IDS_SINCE),
+    )
 
 
 FETCH_REQUEST: Final = Struct(
@@ -135,7 +148,7 @@ _COMMITTED: Final = Struct(
 _GROUP: Final = Struct(
     OffsetsOfGroup,
     STRING("group_id", "group", since=8, absent=""),
-    topics(_COMMITTED, large=True),
+    topics(_COMMITTED, large=True, ids_since=IDS_SINCE),
     INT16("error_code", "error", since=2),
 )
 FETCH_ANSWER: Final = Struct(
@@ -164,4 +177,4 @@ class OffsetDeleteAnswer(NamedTuple):
 
 
 DELETE_REQUEST: Final = Struct(OffsetDeleteRequest, GROUP, topics(Struct(None, INT32("partition_index"))))
-DELETE_ANSWER: Final = Struct(OffsetDeleteAnswer, ERROR, throttle(), _RESULTS)
+DELETE_ANSWER: Final = Struct(OffsetDeleteAnswer, ERROR, throttle(), topics(_RESULT))
