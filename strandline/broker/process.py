@@ -192,7 +192,15 @@ class Broker:
             stack.push_async_callback(self._listener.stop)
             kafka_link = controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS)
             router = kafka_router(
-                log, groups.handlers, manager, view, kafka_link, self._settings, endpoint, self._logins
+                log,
+                groups.handlers,
+                manager,
+                view,
+                kafka_link,
+                self._settings,
+                endpoint,
+                self._logins,
+                self._kafka.traffic,
             )
             new_session = self._new_session(manager, endpoint, recorder, transport)
             await self._live(manager, view, groups, recorder, router, new_session)

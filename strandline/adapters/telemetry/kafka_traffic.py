@@ -55,7 +55,20 @@ CLIENTS: Final = counter(
     "software", "version",
 )  # fmt: skip
 
-KAFKA_METRICS: Final = (CONNECTIONS, BYTES_IN, BYTES_OUT, REQUESTS, FAILED, UNSERVED, CLIENTS)
+SESSIONS: Final = gauge(
+    "kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions of Kafka clients."
+)
+SESSION_PARTITIONS: Final = gauge(
+    "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
+    "Partitions of all fetch sessions.",
+)
+SESSION_EVICTIONS: Final = counter(
+    "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total",
+    "Fetch sessions that ended since there was no room for them.",
+)
+
+_OF_SESSIONS: Final = (SESSIONS, SESSION_PARTITIONS, SESSION_EVICTIONS)
+KAFKA_METRICS: Final = (CONNECTIONS, BYTES_IN, BYTES_OUT, REQUESTS, FAILED, UNSERVED, CLIENTS, *_OF_SESSIONS)
 
 
 class KafkaTraffic:
@@ -65,6 +78,9 @@ class KafkaTraffic:
         self.connections = 0
         self.bytes_in = 0
         self.bytes_out = 0
+        self.fetch_sessions = 0
+        self.fetch_session_partitions = 0
+        self.fetch_session_evictions = 0
         self.requests: Counter[tuple[str, int]] = Counter()
         """By API and version."""
         self._clock = clock
@@ -124,6 +140,9 @@ class KafkaTraffic:
         yield CONNECTIONS.is_now(self.connections)
         yield BYTES_IN.is_now(self.bytes_in)
         yield BYTES_OUT.is_now(self.bytes_out)
+        yield SESSIONS.is_now(self.fetch_sessions)
+        yield SESSION_PARTITIONS.is_now(self.fetch_session_partitions)
+        yield SESSION_EVICTIONS.is_now(self.fetch_session_evictions)
         for (request, version), count in self.requests.items():
             yield REQUESTS.is_now(count, request, str(version))
         for request, count in self._failed.items():

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from strandline.adapters.logins import Logins
+from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.answers import Answers
 from strandline.broker.kafka.call import Api, answered
@@ -18,6 +19,7 @@ from strandline.broker.kafka.handlers.describing.resources import ResourcesApi
 from strandline.broker.kafka.handlers.describing.topic_partitions import TopicPartitionsApi
 from strandline.broker.kafka.handlers.describing.transactions import describe_transactions, list_transactions
 from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
+from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.logins.sasl import SaslApi
 from strandline.broker.kafka.handlers.logins.users import UsersApi
@@ -52,11 +54,13 @@ def kafka_router(
     settings: BrokerSettings,
     own: Endpoint,
     logins: Logins,
+    traffic: KafkaTraffic,
 ) -> Router:
     """Every API, those of logins if there is a mechanism. The router itself answers ApiVersions."""
     access = log.access
     hints = LeaderHints(log.leader_hint, lambda: manager.live, lambda: manager.peers.suspected)
-    fetches = FetchApi(log, hints, settings, manager.clock)
+    sessions = FetchSessions(log, manager.host.random, manager.clock, traffic)
+    fetches = FetchApi(log, hints, sessions, settings, manager.clock)
     lists = OffsetsApi(log)
     clock = manager.clock
     requests, leaders = partial(ControllerRequests, controller), Leaders(log.described, view.is_led, clock)

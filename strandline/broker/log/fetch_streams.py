@@ -79,7 +79,7 @@ class FetchStreams:
     ) -> None:
         bytes_max, throttle_ms = request.bytes_max, 0
         await self._reads.fetchable(
-            request.partitions,
+            self._reads.fixed(request.partitions),
             caller,
             wait_ms=request.wait_ms,
             bytes_min=request.bytes_min,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from sys import maxsize
+from typing import Protocol
 
 from strandline.broker.core.record_steps import Step
 from strandline.broker.log.leader_epochs import LeaderEpochs
 from strandline.broker.log.long_poll import LongPoll
 from strandline.broker.log.standing import Standing
+from strandline.broker.replicas.local_replica import OnChange
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.config.limits import RECORDS_BYTES_MAX
@@ -31,6 +32,50 @@ def answer_bytes(bytes_max: int, bound: int = RECORDS_BYTES_MAX) -> int:
     `bound`: the listener's own, which no client exceeds.
     """
     return min(max(bytes_max, 1), bound)
+
+
+class Watched(Protocol):
+    """Positions at which a fetch waits."""
+
+    @property
+    def due(self) -> Sequence[FetchPartition]:
+        """Those that there is a reason to look at."""
+        ...
+
+    async def settle(self, slices: Slices) -> None:
+        """May find that some of these have nothing new."""
+        ...
+
+    def listen(self, listener: OnChange) -> None:
+        """Calls the listener when anything may have changed at one of the positions."""
+        ...
+
+    def unlisten(self, listener: OnChange) -> None: ...
+
+
+class _Fixed:
+    """Positions that are due for the whole time."""
+
+    def __init__(self, manager: ReplicaManager, partitions: Sequence[FetchPartition]) -> None:
+        self._manager = manager
+        self.due = partitions
+        self._replicas: list[Replica] = []
+
+    async def settle(self, slices: Slices) -> None:
+        return
+
+    def listen(self, listener: OnChange) -> None:
+        for wanted in self.due:
+            try:
+                replica = self._manager.named(*wanted.name)
+            except StrandlineError:
+                continue  # `read` answers with the error
+            replica.listen(listener)
+            self._replicas.append(replica)
+
+    def unlisten(self, listener: OnChange) -> None:
+        for replica in self._replicas:
+            replica.unlisten(listener)
 
 
 class Reads:
@@ -55,9 +100,13 @@ class Reads:
         self._clock = clock
         self._access = access
 
+    def fixed(self, partitions: Sequence[FetchPartition]) -> Watched:
+        """The same positions for the whole time, for `poll` and `fetchable`."""
+        return _Fixed(self._manager, partitions)
+
     def poll(
         self,
-        partitions: Sequence[FetchPartition],
+        watched: Watched,
         caller: Caller,
         *,
         wait_ms: int,
@@ -68,14 +117,13 @@ class Reads:
         committed at one of the positions, one of them is wrong, or may not be read: a right may end
         meanwhile."""
         wait_s = min(wait_ms, self._settings.fetch_wait_ms_max) / 1000
-        if wait_s <= 0 or not self._may_read(caller, partitions) or self._arrived(partitions):
+        if wait_s <= 0 or not self._may_read(caller, watched.due) or self._arrived(watched.due):
             return None
 
         def decide(arrived: bool) -> None:
-            ended(arrived or not self._may_read(caller, partitions))
+            ended(arrived or not self._may_read(caller, watched.due))
 
-        replicas = [self._manager.named(*wanted.name) for wanted in partitions]
-        return LongPoll(replicas, partial(self._arrived, partitions), wait_s, decide)
+        return LongPoll(watched, lambda: self._arrived(watched.due), wait_s, decide)
 
     def _arrived(self, partitions: Iterable[FetchPartition]) -> bool:
         return any([self._any_at(wanted) != 0 for wanted in partitions])
@@ -96,7 +144,7 @@ class Reads:
 
     async def fetchable(
         self,
-        partitions: Sequence[FetchPartition],
+        watched: Watched,
         caller: Caller,
         *,
         wait_ms: int,
@@ -111,14 +159,17 @@ class Reads:
         deadline = self._clock.monotonic() + min(max(wait_ms, 0), self._settings.fetch_wait_ms_max) / 1000
         bytes_max = answer_bytes(bytes_max, bound)
         bytes_min = min(bytes_min, bytes_max)
-        if bytes_min <= 0 or not self._may_read(caller, partitions):
+        if bytes_min <= 0:
             return
         changed = asyncio.Event()
-        watched = self._listen(partitions, changed.set)
+        watched.listen(changed.set)
         try:
             while True:
                 changed.clear()
-                enough = await self._is_enough(partitions, bytes_min, bytes_max)
+                await watched.settle(Slices(self._clock))
+                if not self._may_read(caller, watched.due):
+                    return
+                enough = await self._is_enough(watched.due, bytes_min, bytes_max)
                 left = deadline - self._clock.monotonic()
                 if enough or left <= 0:
                     return
@@ -128,8 +179,7 @@ class Reads:
                 except TimeoutError:
                     return
         finally:
-            for replica in watched:
-                replica.unlisten(changed.set)
+            watched.unlisten(changed.set)
 
     async def _is_enough(self, partitions: Sequence[FetchPartition], bytes_min: int, bytes_max: int) -> bool:
         """True if this many bytes are committed, or a position is wrong."""
@@ -152,6 +202,11 @@ class Reads:
             return None if diverges else int(replica.has_committed(wanted.offset))
         except StrandlineError:
             return None
+
+    def look(self, wanted: FetchPartition) -> tuple[Fetched, bool]:
+        """A position as `read` answers it if no room is left, and whether anything is committed there."""
+        fetched = self._read_one(wanted, 0, first=False)
+        return fetched, fetched.error is None and self._any_at(wanted) != 0
 
     def _check(self, replica: Replica, wanted: FetchPartition) -> None:
         self._epochs.check_topic(replica, wanted.topic_id)
@@ -215,17 +270,6 @@ class Reads:
         if trace is not None and fetched.records:
             *_, last = iterate(fetched.records)
             trace.passed(Step.FETCHED, wanted.offset, last.last_offset + 1)
-
-    def _listen(self, partitions: Sequence[FetchPartition], listener: Callable[[], None]) -> list[Replica]:
-        watched: list[Replica] = []
-        for wanted in partitions:
-            try:
-                replica = self._manager.named(*wanted.name)
-            except StrandlineError:
-                continue  # `read` answers with the error
-            replica.listen(listener)
-            watched.append(replica)
-        return watched
 
     def _read_one(self, wanted: FetchPartition, room: int, *, first: bool) -> Fetched:
         """The answer of one partition. The `first` records may exceed the room, by the rest of one batch."""

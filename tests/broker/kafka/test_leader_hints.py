@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.producing.produce import ProduceApi
 from strandline.broker.kafka.wire import apis
@@ -20,8 +19,8 @@ from strandline.errors import ErrorCode
 from strandline.ids import ACKS_ALL, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.ports import Listener
 from strandline.vocabulary.metadata import Endpoint, Registration
-from tests.broker.kafka.support.asking import called, log_handlers
-from tests.broker.support.replicas import CLOCK, NAME, batch, settings
+from tests.broker.kafka.support.asking import called, fetch_api, log_handlers
+from tests.broker.support.replicas import CLOCK, NAME, batch
 from tests.broker.support.seat import Seat, seated
 
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -86,8 +85,6 @@ async def test_a_refused_read_names_the_leader(seat: Seat) -> None:
     asked = FetchRequest(
         0, 0, 1_000, 0, (OfTopic(NAME.topic, (PartitionPosition(NAME.partition, -1, 0, 1_000),)),)
     )
-    await FetchApi(cluster.handlers, cluster.hints, settings(), CLOCK).handle(
-        asked, called(apis.FETCH, 12), reply
-    )
+    await fetch_api(cluster.handlers, hints=cluster.hints).handle(asked, called(apis.FETCH, 12), reply)
     (found,) = answers[0].topics[0].partitions
     assert (found.error, found.leader) == (NOT_LEADER, CurrentLeader(1, 5))

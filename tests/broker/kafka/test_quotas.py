@@ -13,7 +13,6 @@ import pytest
 
 from strandline.broker.kafka.call import Api, Call
 from strandline.broker.kafka.connection import KafkaConnection
-from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.apis import HEARTBEAT, INIT_PRODUCER_ID, PRODUCE
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
@@ -26,10 +25,10 @@ from strandline.ids import Offset
 from strandline.ports import Caller
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
-from tests.broker.kafka.support.asking import NO_HINTS, log_handlers
+from tests.broker.kafka.support.asking import fetch_api, log_handlers
 from tests.broker.kafka.support.codec import encode_request
 from tests.broker.kafka.support.memory_connection import MemoryShared, MemoryTransport, feed, turns
-from tests.broker.support.replicas import CLOCK, NAME, settings, write
+from tests.broker.support.replicas import NAME, write
 from tests.broker.support.seat import ME, led_by, seated
 from tests.hand_clock import HandClock
 from tests.waiting import eventually
@@ -225,7 +224,7 @@ async def test_a_fetch_gets_what_a_second_allows_and_then_nothing(tmp_path: Path
         state = led_by(ME, ME, epoch=5)
         seat.manager.lead(seat.replica, state, seat.write(state))
         handlers = log_handlers(seat)
-        api = FetchApi(handlers, NO_HINTS, settings(), CLOCK)
+        api = fetch_api(handlers)
         await api.handle(request, call, reply)
         assert api.wait(request._replace(bytes_min=1), call, lambda _: None) is None
         await api.handle(request, call, reply)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
 from strandline.broker.kafka.handlers.producing.produce import ProduceApi
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchedPartition, FetchRequest, PartitionPosition
@@ -23,9 +22,9 @@ from strandline.broker.replicas.replica import Replica
 from strandline.errors import ErrorCode
 from strandline.ids import ACKS_ALL, PartitionKey, TopicId
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.kafka.support.asking import NO_HINTS, called, log_handlers
+from tests.broker.kafka.support.asking import NO_HINTS, called, fetch_api, log_handlers
 from tests.broker.kafka.support.memory_connection import turns
-from tests.broker.support.replicas import CLOCK, KEY, NAME, batch, settings, write
+from tests.broker.support.replicas import CLOCK, KEY, NAME, batch, write
 from tests.broker.support.seat import ME, Seat, led_by, seated
 from tests.waiting import eventually
 
@@ -53,7 +52,7 @@ class World:
         write(seat.replica, 4, "a")
         self.lead(seat.replica)
         log = log_handlers(seat)
-        self.fetches = FetchApi(log, NO_HINTS, settings(), CLOCK)
+        self.fetches = fetch_api(log)
         self.produces = ProduceApi(log, NO_HINTS, CLOCK)
 
     def lead(self, replica: Replica) -> None:

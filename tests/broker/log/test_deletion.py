@@ -127,7 +127,7 @@ async def test_a_fetch_that_waits_below_the_deleted_offset_ends(
     """CORRECTNESS H9: its position is wrong now, however little would still come."""
     wanted = [FetchPartition(NAME, 4, EPOCH, 1 << 20)]
     waiting = leading.handlers.reads.fetchable(
-        wanted, CALLER, wait_ms=60_000, bytes_min=1 << 19, bytes_max=1 << 20
+        leading.handlers.reads.fixed(wanted), CALLER, wait_ms=60_000, bytes_min=1 << 19, bytes_max=1 << 20
     )
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         tasks.create_task(waiting)

@@ -97,7 +97,12 @@ async def test_an_answer_keeps_the_bound_of_the_client_and_that_of_the_listener(
     """The smaller one decides; each listener has its own, and a wait for more than fits ends."""
     assert sizes(await handlers.reads.read([at(0)], bytes_max, CALLER, bound=bound)) == SIZES[:1]
     waited = handlers.reads.fetchable(
-        [at(0)], CALLER, wait_ms=60_000, bytes_min=sum(SIZES), bytes_max=bytes_max, bound=bound
+        handlers.reads.fixed([at(0)]),
+        CALLER,
+        wait_ms=60_000,
+        bytes_min=sum(SIZES),
+        bytes_max=bytes_max,
+        bound=bound,
     )
     await asyncio.wait_for(waited, 10)
     assert sizes(await handlers.reads.read([at(0)], 1 << 20, CALLER, bound=1 << 20)) == [sum(SIZES)]

@@ -136,7 +136,9 @@ async def fetched(
     handlers: Handlers, offset: int, last_epoch: int, topic_id: TopicId = KEY.topic_id
 ) -> Fetched:
     wanted = FetchPartition(NAME, offset, EPOCH, 1 << 20, topic_id, last_epoch)
-    await handlers.reads.fetchable([wanted], CALLER, wait_ms=60_000, bytes_min=1, bytes_max=1 << 20)
+    await handlers.reads.fetchable(
+        handlers.reads.fixed([wanted]), CALLER, wait_ms=60_000, bytes_min=1, bytes_max=1 << 20
+    )
     (found,) = await handlers.reads.read([wanted], 1 << 20, CALLER)
     return found
 

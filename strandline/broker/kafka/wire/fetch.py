@@ -21,7 +21,7 @@ from strandline.broker.kafka.wire.table.rows import (
     row,
     throttle,
 )
-from strandline.broker.kafka.wire.topics import Topics, partitions_by_topic, topics
+from strandline.broker.kafka.wire.topics import Topics, topics
 
 CONSUMER: Final = -1
 """In the place of a follower's id."""
@@ -31,6 +31,8 @@ ENDPOINTS_SINCE: Final = 16
 """The first version whose answers have the addresses of leaders (KIP-951)."""
 READ_COMMITTED: Final = 1
 """As `isolation_level`: records of transactions that ended well."""
+INITIAL_SESSION_EPOCH: Final = 0
+"""As `session_epoch`: a fetch that begins a session (KIP-227)."""
 FINAL_SESSION_EPOCH: Final = -1
 """As `session_epoch`: a fetch outside sessions, or one that ends its session (KIP-227)."""
 
@@ -52,6 +54,8 @@ class FetchRequest(NamedTuple):
     topics: Topics[PartitionPosition]
     session_id: int = 0
     session_epoch: int = FINAL_SESSION_EPOCH
+    forgotten: Topics[int] = ()
+    """Partitions that leave the session."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -80,6 +84,8 @@ class FetchAnswer(NamedTuple):
 
     topics: Topics[FetchedPartition]
     error: int = 0
+    session_id: int = 0
+    """0: it is of no session."""
     endpoints: tuple[BrokerAddress, ...] = ()
 
 
@@ -107,12 +113,7 @@ REQUEST: Final = Struct(
     INT32("session_id", since=7),
     INT32("session_epoch", since=7),
     topics(_POSITION, topic="topic", ids_since=IDS_SINCE),
-    constant(
-        "forgotten_topics_data",
-        partitions_by_topic(INT32, topic="topic", ids_since=IDS_SINCE),
-        (),
-        since=7,
-    ),
+    topics(INT32, "forgotten_topics_data", to="forgotten", topic="topic", since=7, ids_since=IDS_SINCE),
     constant("rack_id", STRING, "", since=11),
 )
 _ABORTED: Final = Struct(AbortedTransaction, INT64("producer_id"), INT64("first_offset"))
@@ -132,7 +133,7 @@ ANSWER: Final = Struct(
     FetchAnswer,
     throttle(),
     INT16("error_code", "error", since=7),
-    constant("session_id", INT32, 0, since=7),
+    INT32("session_id", since=7),
     topics(_FETCHED, "responses", topic="topic", ids_since=IDS_SINCE),
     row("node_endpoints", ENDPOINTS, "endpoints", since=ENDPOINTS_SINCE, tag=0),
 )

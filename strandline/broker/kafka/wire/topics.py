@@ -45,9 +45,17 @@ def partitions_by_topic(
     return Array(Struct(OfTopic, name, UUID("topic_id", since=ids_since), numbers))
 
 
-def topics(partition: Kind, name: str = "topics", *, nullable: int = NEVER, **names: Any) -> Row:
+def topics(
+    partition: Kind,
+    name: str = "topics",
+    *,
+    to: str = "topics",
+    nullable: int = NEVER,
+    since: int = 0,
+    **names: Any,
+) -> Row:
     """The field with partitions by topic, which most messages about partitions have."""
-    return row(name, partitions_by_topic(partition, **names), "topics", nullable=nullable)
+    return row(name, partitions_by_topic(partition, **names), to, nullable=nullable, since=since)
 
 
 def each_partition(topics: Topics[P]) -> Iterator[tuple[str, P]]:

@@ -34,8 +34,9 @@ async def apply_retention(manager: ReplicaManager) -> None:
 
 def _retain(manager: ReplicaManager, replica: Replica) -> None:
     try:
-        now_ms = manager.retention.now_ms()
-        replica.log.apply_retention(now_ms=now_ms, high_watermark=replica.high_watermark)
+        now_ms, start = manager.retention.now_ms(), replica.log.log_start_offset
+        if replica.log.apply_retention(now_ms=now_ms, high_watermark=replica.high_watermark) != start:
+            replica.announce()  # fetch sessions tell their clients
     except StorageBusy as error:
         _later(replica, error)
     except StorageFailed:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from strandline.broker.core.replication.reassignment import PartitionAssignment
-from strandline.broker.kafka.errors import KafkaCode
-from strandline.broker.kafka.handlers.fetching.fetch import FetchApi, end_without_records
+from strandline.broker.kafka.handlers.fetching.fetch import end_without_records
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.topics import OfTopic
@@ -17,9 +16,9 @@ from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.ids import Offset
 from strandline.records import encode_values, gap_batch
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.kafka.support.asking import NO_HINTS, called, log_handlers
+from tests.broker.kafka.support.asking import called, fetch_api, log_handlers
 from tests.broker.kafka.support.memory_connection import turns
-from tests.broker.support.replicas import ASSIGNED, CLOCK, NAME, settings, write
+from tests.broker.support.replicas import ASSIGNED, NAME, settings, write
 from tests.broker.support.seat import ME, led_by, seated
 
 EPOCH = 5
@@ -53,25 +52,10 @@ async def test_a_watermark_that_cannot_move_is_the_one_that_the_leader_knows(
         state = led_by(ME, *in_sync, epoch=EPOCH)
         seat.manager.lead(seat.replica, state, seat.write(state))
         handlers = log_handlers(seat)
-        api = FetchApi(handlers, NO_HINTS, settings(), CLOCK)
+        api = fetch_api(handlers)
         await api.handle(TINY, called(apis.FETCH, 12), reply)
     (found,) = answers[0].topics[0].partitions
     assert (found.error, found.high_watermark, found.last_stable_offset) == (0, watermark, watermark)
-
-
-async def test_no_fetch_session_is_known(tmp_path: Path) -> None:
-    """A client that believes in one sends a whole request next (KIP-227)."""
-    answers: list[FetchAnswer] = []
-
-    async def reply(answer: FetchAnswer) -> None:
-        answers.append(answer)
-
-    async with seated(tmp_path) as seat:
-        handlers = log_handlers(seat)
-        api = FetchApi(handlers, NO_HINTS, settings(), CLOCK)
-        asked = TINY._replace(session_id=5, session_epoch=1)
-        await api.handle(asked, called(apis.FETCH, 12), reply)
-    assert answers == [FetchAnswer((), int(KafkaCode.FETCH_SESSION_ID_NOT_FOUND))]
 
 
 async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_path: Path) -> None:
@@ -88,7 +72,7 @@ async def test_a_first_batch_that_is_larger_than_asked_counts_as_what_it_is(tmp_
         seat.lead(EPOCH)
         seat.commit(1)
         handlers = log_handlers(seat)
-        api = FetchApi(handlers, NO_HINTS, settings(**BOUNDS), CLOCK)
+        api = fetch_api(handlers, own=settings(**BOUNDS))
         async with asyncio.TaskGroup() as tasks:
             waiting = []
             for number in range(6):

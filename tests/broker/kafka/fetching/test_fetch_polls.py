@@ -26,9 +26,9 @@ from strandline.security.acls import (
 )
 from strandline.security.authorizer import Authorizer, Rules
 from strandline.security.decide import Acls
-from tests.broker.kafka.support.asking import NO_HINTS, called, log_handlers
+from tests.broker.kafka.support.asking import called, fetch_api, log_handlers
 from tests.broker.kafka.support.memory_connection import turns
-from tests.broker.support.replicas import CLOCK, NAME, settings, write
+from tests.broker.support.replicas import CLOCK, NAME, write
 from tests.broker.support.seat import Seat, seated
 from tests.waiting import eventually
 
@@ -38,9 +38,11 @@ LONG_MS = 20_000
 CALL = called(apis.FETCH, 12)
 
 
-def poll(*offsets: int, wait_ms: int = LONG_MS, bytes_min: int = 1, session_id: int = 0) -> FetchRequest:
+def poll(
+    *offsets: int, wait_ms: int = LONG_MS, bytes_min: int = 1, session: tuple[int, int] = (0, -1)
+) -> FetchRequest:
     positions = tuple(PartitionPosition(NAME.partition, -1, offset, 1 << 20) for offset in offsets)
-    return FetchRequest(wait_ms, bytes_min, 1 << 20, 0, (OfTopic(NAME.topic, positions),), session_id, 0)
+    return FetchRequest(wait_ms, bytes_min, 1 << 20, 0, (OfTopic(NAME.topic, positions),), *session)
 
 
 @dataclass
@@ -80,7 +82,7 @@ async def a_world(tmp_path: Path, rules: Rules | None = None) -> AsyncIterator[W
         seat.commit(END)
         authorizer = Authorizer(rules)
         handlers = log_handlers(seat, Access(authorizer))
-        world = World(seat, FetchApi(handlers, NO_HINTS, settings(), CLOCK), authorizer)
+        world = World(seat, fetch_api(handlers), authorizer)
         world.listeners = len(seat.replica._listeners)
         yield world
         assert world.at_rest
@@ -164,7 +166,8 @@ async def test_a_poll_that_is_ended_answers_nothing(tmp_path: Path) -> None:
         poll(END, wait_ms=0),
         poll(END, bytes_min=0),
         poll(END, bytes_min=2),
-        poll(END, session_id=7),
+        poll(END, session=(0, 0)),
+        poll(END, session=(7, 1)),
         poll(*[END] * (POLLED_MAX + 1)),
     ],
 )

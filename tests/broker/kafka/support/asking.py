@@ -5,13 +5,17 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
+from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
+from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.wire.apis import ApiWire
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Caller, Listener
 from strandline.security.access import Access
 from tests.broker.support.access import OPEN
@@ -33,3 +37,8 @@ def log_handlers(seat: Seat, access: Access = OPEN) -> Handlers:
     view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
     ids = ProducerIds(lambda: None, Random(0))
     return Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, access)
+
+
+def fetch_api(log: Handlers, hints: LeaderHints = NO_HINTS, own: BrokerSettings | None = None) -> FetchApi:
+    sessions = FetchSessions(log, Random(0), CLOCK, KafkaTraffic(CLOCK))
+    return FetchApi(log, hints, sessions, own or settings(), CLOCK)

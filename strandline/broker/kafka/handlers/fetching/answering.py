@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import fetch_code
+from strandline.broker.kafka.errors import KafkaCode, fetch_code
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.wire.fetch import (
     ENDPOINTS_SINCE,
@@ -16,23 +16,15 @@ from strandline.broker.kafka.wire.fetch import (
     PartitionPosition,
 )
 from strandline.broker.kafka.wire.metadata import BrokerAddress
-from strandline.broker.kafka.wire.topics import OfTopic, answering
-from strandline.errors import UnknownTopicId
+from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.broker.log.handlers import Handlers
+from strandline.errors import ErrorCode, UnknownTopicId
 from strandline.ids import TopicPartition
 from strandline.vocabulary.log import Fetched, FetchPartition
 
 
-def positions(request: FetchRequest) -> list[FetchPartition]:
-    """What is asked for, of topics that are known here."""
-    return [
-        position_of(topic, asked)
-        for topic in request.topics
-        if not topic.unknown
-        for asked in topic.partitions
-    ]
-
-
 def position_of(topic: OfTopic[PartitionPosition], asked: PartitionPosition) -> FetchPartition:
+    """A position of a request. The topic's name is empty if no topic known here has its id."""
     return FetchPartition(
         TopicPartition(topic.name, asked.partition),
         asked.offset,
@@ -42,11 +34,14 @@ def position_of(topic: OfTopic[PartitionPosition], asked: PartitionPosition) -> 
     )
 
 
-def not_known(topic: OfTopic[PartitionPosition], partition: int) -> Fetched:
+def name_in(log: Handlers, topic: OfTopic[PartitionPosition]) -> str | None:
+    """The name of a topic that a request asks for by its id; None if it is not known here."""
+    return log.name_of(topic.topic_id, (asked.partition for asked in topic.partitions))
+
+
+def not_known(position: FetchPartition) -> Fetched:
     """The refusal of an id that no topic known here has."""
-    return Fetched(
-        TopicPartition("", partition), UnknownTopicId(f"no topic with id {topic.topic_id} is known here")
-    )
+    return Fetched(position.name, UnknownTopicId(f"no topic with id {position.topic_id} is known here"))
 
 
 class FetchAnswers:
@@ -55,14 +50,24 @@ class FetchAnswers:
     def __init__(self, hints: LeaderHints) -> None:
         self._hints = hints
 
-    def of(self, request: FetchRequest, call: Call, found: Iterable[Fetched]) -> FetchAnswer:
-        """`found`: what was read at `positions`, in their order."""
+    def of(
+        self,
+        found: Iterable[tuple[FetchPartition, Fetched]],
+        request: FetchRequest,
+        call: Call,
+        session_id: int,
+    ) -> FetchAnswer:
+        """What was read at each position, in this order; neighbours of one topic are together."""
         endpoints: dict[int, BrokerAddress] = {}
-        each = (self.partition(fetched, request, call, endpoints) for fetched in _whole(request, found))
-        topics = answering(request.topics, each)
-        return FetchAnswer(topics, 0, tuple(endpoints.values()))
+        topics: list[tuple[FetchPartition, list[FetchedPartition]]] = []
+        for position, fetched in found:
+            if not topics or not _same_topic(topics[-1][0], position):
+                topics.append((position, []))
+            topics[-1][1].append(self._partition(fetched, request, call, endpoints))
+        each = [OfTopic(first.name.topic, tuple(found), first.topic_id) for first, found in topics]
+        return FetchAnswer(tuple(each), session_id=session_id, endpoints=tuple(endpoints.values()))
 
-    def partition(
+    def _partition(
         self, fetched: Fetched, request: FetchRequest, call: Call, endpoints: dict[int, BrokerAddress]
     ) -> FetchedPartition:
         """One partition of an answer; the address of the leader that it names goes to `endpoints`. Without
@@ -73,6 +78,8 @@ class FetchAnswers:
         """
         watermark = max(fetched.high_watermark, fetched.standing_watermark)
         code = fetch_code(fetched.error, call.version)
+        if code == ErrorCode.UNKNOWN_TOPIC_ID and fetched.name.topic and request.session_id:
+            code = int(KafkaCode.INCONSISTENT_TOPIC_ID)  # as Kafka: the session knew the topic
         hint = self._hints.of(fetched.name, code, call.caller.listener) if code else None
         if hint is not None and call.version >= ENDPOINTS_SINCE:
             endpoints[hint[0].broker] = hint[1]
@@ -88,9 +95,5 @@ class FetchAnswers:
         )
 
 
-def _whole(request: FetchRequest, found: Iterable[Fetched]) -> Iterator[Fetched]:
-    """One for each partition of the request."""
-    read = iter(found)
-    for topic in request.topics:
-        for asked in topic.partitions:
-            yield not_known(topic, asked.partition) if topic.unknown else next(read)
+def _same_topic(one: FetchPartition, other: FetchPartition) -> bool:
+    return one.topic_id == other.topic_id and one.name.topic == other.name.topic

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
-from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers, positions
+from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers, name_in
+from strandline.broker.kafka.handlers.fetching.asking import Asking, InSession, Whole
+from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
-from strandline.broker.kafka.wire.fetch import (
-    FINAL_SESSION_EPOCH,
-    FetchAnswer,
-    FetchRequest,
-    PartitionPosition,
-)
-from strandline.broker.kafka.wire.topics import OfTopic, named
+from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
+from strandline.broker.kafka.wire.topics import named
 from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.reads import answer_bytes
@@ -35,10 +33,18 @@ POLLED_MAX: Final = 64
 class FetchApi:
     """Fetch, for all connections of one broker."""
 
-    def __init__(self, log: Handlers, hints: LeaderHints, settings: BrokerSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        log: Handlers,
+        hints: LeaderHints,
+        sessions: FetchSessions,
+        settings: BrokerSettings,
+        clock: Clock,
+    ) -> None:
         self.reads = log.reads
         self._log = log
-        self.made = FetchAnswers(hints)
+        self._made = FetchAnswers(hints)
+        self._sessions = sessions
         self._clock = clock
         self._bound = settings.kafka_fetch_bytes_max
         self._answers = FetchBudget(
@@ -53,59 +59,61 @@ class FetchApi:
     async def handle(self, request: FetchRequest, call: Call, reply: Reply[FetchAnswer]) -> None:
         """Answered once there is enough to read, or the wait is over. The bytes of the answer count until the
         connection has taken them."""
-        if _names_session(request):
-            # No session is ever given out: the client has to send a whole request (KIP-227).
-            await reply(FetchAnswer((), int(KafkaCode.FETCH_SESSION_ID_NOT_FOUND)))
+        asking = self._asking(request, call)
+        if isinstance(asking, KafkaCode):
+            await reply(FetchAnswer((), int(asking)))
             return
+        bytes_max = request.bytes_max
         if call.bill is not None:
             if call.bill.owed(Quota.CONSUMER_BYTE_RATE):
-                await reply(FetchAnswer(()))  # as Kafka: nothing until the client has waited
+                await reply(asking.nothing())  # as Kafka: nothing until the client has waited
                 return
-            request = request._replace(bytes_max=call.bill.fetchable(request.bytes_max))
-        request = self._named(request)
-        wanted = positions(request)
+            bytes_max = call.bill.fetchable(bytes_max)
         owner = call.caller.connection
-        async with self.asked.taken(owner, len(wanted)):
+        async with self.asked.taken(owner, asking.size):
             await self.reads.fetchable(
-                wanted,
+                asking.watched,
                 call.caller,
                 wait_ms=request.wait_ms,
-                bytes_min=0 if _has_unknown(request) else request.bytes_min,
-                bytes_max=request.bytes_max,
+                bytes_min=0 if asking.at_once else request.bytes_min,
+                bytes_max=bytes_max,
                 bound=self._bound,
             )
-            async with self._answers.taken(owner, answer_bytes(request.bytes_max, self._bound)) as has:
-                found = await self._read(wanted, request.bytes_max, call.caller)
+            async with self._answers.taken(owner, answer_bytes(bytes_max, self._bound)) as has:
+                wanted = asking.watched.due
+                found = await self._read(wanted, bytes_max, call.caller)
                 read = sum(len(each.records) for each in found)
                 has(read)  # the first batch may be larger
                 if call.bill is not None:
                     if call.bill.owed(Quota.CONSUMER_BYTE_RATE):
-                        await reply(FetchAnswer(()))  # others have used the quota up meanwhile
+                        await reply(asking.nothing())  # others have used the quota up meanwhile
                         return
                     call.bill.charge(Quota.CONSUMER_BYTE_RATE, read)
-                await reply(self.made.of(request, call, found))
+                await reply(asking.answer(wanted, found))
 
     def wait(
         self, request: FetchRequest, call: Call, done: Callable[[FetchAnswer | None], None]
     ) -> Callable[[], None] | None:
         """See `Wait`. A poll of a few partitions for any record waits so while nothing is at its positions:
         nearly each poll of a consumer that has read everything. If its time ends, its answer is short."""
-        if request.bytes_min != 1 or _names_session(request):
+        if request.bytes_min != 1 or (call.bill is not None and call.bill.owed(Quota.CONSUMER_BYTE_RATE)):
             return None
-        if call.bill is not None and call.bill.owed(Quota.CONSUMER_BYTE_RATE):
+        asking = self._asking(request, call)
+        if isinstance(asking, KafkaCode) or asking.begins_session or asking.at_once:
             return None
-        request = self._named(request)
-        wanted = positions(request)
-        if len(wanted) > POLLED_MAX or _has_unknown(request):
+        if len(asking.watched.due) > POLLED_MAX:
             return None
-        return _Poll(self, request, call, wanted, done).begin()
+        asking.settle_now()
+        return _Poll(self, asking, request, call, done).begin()
 
-    def _named(self, request: FetchRequest) -> FetchRequest:
-        """The request with the names of the topics that it asks for by id."""
-        return request._replace(topics=named(request.topics, self._name_of))
-
-    def _name_of(self, topic: OfTopic[PartitionPosition]) -> str | None:
-        return self._log.name_of(topic.topic_id, (asked.partition for asked in topic.partitions))
+    def _asking(self, request: FetchRequest, call: Call) -> Asking | KafkaCode:
+        live = self._sessions.of(request, call)
+        if isinstance(live, KafkaCode):
+            return live
+        if live is not None:
+            return InSession(live, request, call, self._made, self._sessions)
+        request = request._replace(topics=named(request.topics, partial(name_in, self._log)))
+        return Whole(request, call, self.reads, self._made, self._sessions)
 
     async def _read(self, wanted: Sequence[FetchPartition], bytes_max: int, caller: Caller) -> list[Fetched]:
         """As `Reads.read`, and goes on where it found no record.
@@ -135,28 +143,29 @@ class FetchApi:
 class _Poll:
     """One request that waits without a task."""
 
-    __slots__ = ("_api", "_call", "_done", "_poll", "_request", "_wanted")
+    __slots__ = ("_api", "_asking", "_call", "_done", "_poll", "_request", "_size")
 
     def __init__(
         self,
         api: FetchApi,
+        asking: Asking,
         request: FetchRequest,
         call: Call,
-        wanted: Sequence[FetchPartition],
         done: Callable[[FetchAnswer | None], None],
     ) -> None:
         self._api = api
+        self._asking = asking
         self._request = request
         self._call = call
-        self._wanted = wanted
         self._done = done
+        self._size = asking.size
 
     def begin(self) -> Callable[[], None] | None:
         """See `Wait`."""
-        if not self._api.asked.take_now(self._call.caller.connection, len(self._wanted)):
+        if not self._api.asked.take_now(self._call.caller.connection, self._size):
             return None
         poll = self._api.reads.poll(
-            self._wanted, self._call.caller, wait_ms=self._request.wait_ms, ended=self._ended
+            self._asking.watched, self._call.caller, wait_ms=self._request.wait_ms, ended=self._ended
         )
         if poll is None:
             self._give_back()
@@ -166,23 +175,16 @@ class _Poll:
 
     def _ended(self, arrived: bool) -> None:
         self._give_back()
-        found = None if arrived else self._api.reads.with_nothing_new(self._wanted)
-        self._done(None if found is None else self._api.made.of(self._request, self._call, found))
+        wanted = self._asking.watched.due
+        found = None if arrived else self._api.reads.with_nothing_new(wanted)
+        self._done(None if found is None else self._asking.answer(wanted, found))
 
     def _end(self) -> None:
         self._poll.cancel()
         self._give_back()
 
     def _give_back(self) -> None:
-        self._api.asked.give_back(self._call.caller.connection, len(self._wanted))
-
-
-def _has_unknown(request: FetchRequest) -> bool:
-    return any(topic.unknown for topic in request.topics)
-
-
-def _names_session(request: FetchRequest) -> bool:
-    return request.session_id != 0 and request.session_epoch != FINAL_SESSION_EPOCH
+        self._api.asked.give_back(self._call.caller.connection, self._size)
 
 
 def end_without_records(batches: bytes) -> int | None:

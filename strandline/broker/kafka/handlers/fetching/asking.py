@@ -1,0 +1,133 @@
+"""What a Fetch request asks for: all of its positions, or what is due in its session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.errors import KafkaCode
+from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers, not_known, position_of
+from strandline.broker.kafka.handlers.fetching.live_session import LiveSession
+from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
+from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
+from strandline.broker.log.reads import Reads, Watched
+from strandline.vocabulary.log import Fetched, FetchPartition
+
+
+class Asking(Protocol):
+    """One request while it waits, and its answer."""
+
+    @property
+    def watched(self) -> Watched:
+        """The positions at which it waits, of topics that are known here."""
+        ...
+
+    @property
+    def at_once(self) -> bool:
+        """Whether it does not wait: it asks for a topic that is not known here, or for nothing."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Positions that the request keeps while it waits."""
+        ...
+
+    @property
+    def begins_session(self) -> bool:
+        """Whether its answer begins a session."""
+        ...
+
+    def settle_now(self) -> None:
+        """As `Watched.settle`, for few positions."""
+        ...
+
+    def nothing(self) -> FetchAnswer:
+        """An answer without partitions, for a client that has to wait for its quota."""
+        ...
+
+    def answer(self, asked: Sequence[FetchPartition], found: Sequence[Fetched]) -> FetchAnswer:
+        """What was read at these positions, which were due."""
+        ...
+
+
+class Whole:
+    """A request with all of its positions. Its topics have their names."""
+
+    def __init__(
+        self, request: FetchRequest, call: Call, reads: Reads, made: FetchAnswers, sessions: FetchSessions
+    ) -> None:
+        self._request = request
+        self._call = call
+        self._made = made
+        self._sessions = sessions
+        self._positions = [
+            position_of(topic, asked) for topic in request.topics for asked in topic.partitions
+        ]
+        known = [position for position in self._positions if position.name.topic or not position.topic_id]
+        self.watched = reads.fixed(known)
+        self.size = len(known)
+        self.at_once = len(known) < len(self._positions) or not known
+        self.begins_session = sessions.wanted(request)
+
+    def settle_now(self) -> None:
+        return
+
+    def nothing(self) -> FetchAnswer:
+        return FetchAnswer(())
+
+    def answer(self, asked: Sequence[FetchPartition], found: Sequence[Fetched]) -> FetchAnswer:
+        read = iter(found)
+        whole = [
+            (position, not_known(position) if _is_unknown(position) else next(read))
+            for position in self._positions
+        ]
+        session_id = self._sessions.begun(self._request, self._call, whole)
+        return self._made.of(whole, self._request, self._call, session_id)
+
+
+class InSession:
+    """A request that goes on with a session: its answer has what the client does not know."""
+
+    begins_session = False
+
+    def __init__(
+        self,
+        live: LiveSession,
+        request: FetchRequest,
+        call: Call,
+        made: FetchAnswers,
+        sessions: FetchSessions,
+    ) -> None:
+        self._sessions = sessions
+        self._request = request
+        self._call = call
+        self._made = made
+        self.watched = live
+        self.size = 0  # its session has them
+
+    @property
+    def at_once(self) -> bool:
+        return not len(self.watched.core) or bool(self.watched.unknown)
+
+    def settle_now(self) -> None:
+        self.watched.settle_now()
+
+    def nothing(self) -> FetchAnswer:
+        return FetchAnswer((), session_id=self.watched.core.id)
+
+    def answer(self, asked: Sequence[FetchPartition], found: Sequence[Fetched]) -> FetchAnswer:
+        """An error if another request of the session has come meanwhile: what this one read may be of earlier
+        positions."""
+        live = self.watched
+        if not live.serves(self._request):
+            return FetchAnswer((), int(KafkaCode.INVALID_FETCH_SESSION_EPOCH))
+        if self._sessions.end_empty(live):
+            return FetchAnswer(())
+        unknown = [(position, not_known(position)) for position in live.unknown]
+        told = live.told([*zip(asked, found, strict=True), *unknown])
+        return self._made.of(told, self._request, self._call, live.core.id)
+
+
+def _is_unknown(position: FetchPartition) -> bool:
+    return bool(position.topic_id) and not position.name.topic
