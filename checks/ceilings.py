@@ -16,7 +16,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 880,
     "strandline/adapters": 13_890,
     "strandline/auditing": 1_170,
-    "strandline/broker": 35_040,
+    "strandline/broker": 35_160,
     "strandline/cli": 6_680,
     "strandline/client": 5_740,
     "strandline/config": 1_700,
@@ -39,7 +39,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/vocabulary": 2_580,
     "lab/strandline_lab": 24,
     "lab/strandline_lab/auditing": 890,
-    "lab/strandline_lab/bench": 5_340,
+    "lab/strandline_lab/bench": 5_350,
     "lab/strandline_lab/chaos": 5_560,
     "lab/strandline_lab/cli": 492,
     "lab/strandline_lab/conformance": 4_400,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 10_760,
-    "tests": 133_530,
+    "tests": 133_700,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

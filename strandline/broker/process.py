@@ -190,23 +190,33 @@ class Broker:
             await stack.enter_async_context(self._serve_metrics(metrics))
             await self._start_listener(log, groups, followers)
             stack.push_async_callback(self._listener.stop)
-            kafka_link = controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS)
-            router = kafka_router(
-                log,
-                groups.handlers,
-                manager,
-                view,
-                kafka_link,
-                self._settings,
-                endpoint,
-                self._logins,
-                self._kafka.traffic,
-            )
+            router = self._kafka_router(log, groups, manager, view, transport, endpoint)
             new_session = self._new_session(manager, endpoint, recorder, transport)
             await self._live(manager, view, groups, recorder, router, new_session)
             await self._listener.stop()
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
+
+    def _kafka_router(
+        self,
+        log: Handlers,
+        groups: Groups,
+        manager: ReplicaManager,
+        view: ClusterView,
+        transport: Transport,
+        endpoint: Endpoint,
+    ) -> Router:
+        return kafka_router(
+            log,
+            groups.handlers,
+            manager,
+            view,
+            controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS),
+            self._settings,
+            endpoint,
+            self._logins,
+            self._kafka.traffic,
+        )
 
     def _serve_metrics(self, metrics: BrokerMetrics) -> AbstractAsyncContextManager[object]:
         settings, tls = self._settings, self._host.metrics_tls

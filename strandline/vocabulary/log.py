@@ -98,6 +98,8 @@ class FetchPartition(NamedTuple):
     bytes_max: int
     topic_id: TopicId = NO_TOPIC_ID
     last_epoch: int = NO_EPOCH
+    from_follower: bool = False
+    """Whether a follower may serve it, up to the HW that it knows (KIP-392)."""
 
 
 @dataclass(frozen=True, slots=True)

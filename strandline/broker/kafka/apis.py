@@ -18,7 +18,9 @@ from strandline.broker.kafka.handlers.controller import ControllerFor, Controlle
 from strandline.broker.kafka.handlers.describing.resources import ResourcesApi
 from strandline.broker.kafka.handlers.describing.topic_partitions import TopicPartitionsApi
 from strandline.broker.kafka.handlers.describing.transactions import describe_transactions, list_transactions
+from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers
 from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
+from strandline.broker.kafka.handlers.fetching.preferred import PreferredReplicas
 from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.logins.sasl import SaslApi
@@ -60,7 +62,8 @@ def kafka_router(
     access = log.access
     hints = LeaderHints(log.leader_hint, lambda: manager.live, lambda: manager.peers.suspected)
     sessions = FetchSessions(log, manager.host.random, manager.clock, traffic)
-    fetches = FetchApi(log, hints, sessions, settings, manager.clock)
+    preferred = PreferredReplicas(log.in_sync, lambda: manager.live, lambda: manager.peers.suspected, own)
+    fetches = FetchApi(log, FetchAnswers(hints, preferred), sessions, settings, manager.clock)
     lists = OffsetsApi(log)
     clock = manager.clock
     requests, leaders = partial(ControllerRequests, controller), Leaders(log.described, view.is_led, clock)

@@ -37,6 +37,7 @@ from strandline.ids import (
     INTERNAL_PREFIX,
     NO_EPOCH,
     NO_TOPIC_ID,
+    BrokerId,
     PartitionId,
     PartitionKey,
     TopicId,
@@ -182,6 +183,14 @@ class Handlers:
             return self._manager.hint(self._manager.named(*name))
         except StrandlineError:
             return None
+
+    def in_sync(self, name: TopicPartition) -> Sequence[BrokerId]:
+        """The ISR of a partition that this broker leads; empty for another one."""
+        try:
+            leadership = self._manager.named(*name).leadership
+        except StrandlineError:
+            return ()
+        return () if leadership is None else leadership.core.state.isr_ids
 
     def topic_id(self, name: TopicPartition) -> TopicId:
         """The id of the topic whose log of this name is open here; NO_TOPIC_ID if there is none."""

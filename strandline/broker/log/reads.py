@@ -11,13 +11,14 @@ from strandline.broker.core.record_steps import Step
 from strandline.broker.log.leader_epochs import LeaderEpochs
 from strandline.broker.log.long_poll import LongPoll
 from strandline.broker.log.standing import Standing
+from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.local_replica import OnChange
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.config.services.broker import BrokerSettings
-from strandline.errors import OffsetOutOfRange, StrandlineError
-from strandline.ids import NO_TOPIC_ID, TopicPartition
+from strandline.errors import OffsetNotAvailable, OffsetOutOfRange, StrandlineError
+from strandline.ids import NO_BROKER, NO_TOPIC_ID, TopicPartition
 from strandline.ports import Caller, Clock
 from strandline.records.header import iterate
 from strandline.security.access import Access
@@ -197,7 +198,7 @@ class Reads:
         try:
             replica = self._manager.named(*wanted.name)
             self._check(replica, wanted)
-            replica.led()
+            _served_by(replica, wanted)
             diverges = self._epochs.diverging(replica, wanted) is not None
             return None if diverges else int(replica.has_committed(wanted.offset))
         except StrandlineError:
@@ -279,7 +280,7 @@ class Reads:
             return Fetched(wanted.name, error)
         try:
             self._check(replica, wanted)
-            leadership = replica.led()
+            leadership = _served_by(replica, wanted)
             diverging = self._epochs.diverging(replica, wanted)
             records = b""
             if diverging is None and replica.has_committed(wanted.offset) and (first or room > 0):
@@ -289,17 +290,34 @@ class Reads:
                 )
         except StrandlineError as error:
             return Fetched(wanted.name, self._manager.with_hint(error, replica))
-        core, watermark = leadership.core, replica.high_watermark
+        core, watermark = None if leadership is None else leadership.core, replica.high_watermark
+        knows = core is None or core.knows_watermark
         return Fetched(
             wanted.name,
-            high_watermark=watermark if core.knows_watermark else -1,
+            high_watermark=watermark if knows else -1,
             log_start_offset=replica.log.log_start_offset,
             leader_epoch=replica.leader_epoch,
             records=records,
-            standing_watermark=-1 if core.knows_watermark or core.enough_in_sync else watermark,
+            standing_watermark=-1 if core is None or knows or core.enough_in_sync else watermark,
             topic_id=NO_TOPIC_ID if wanted.topic_id else replica.key.topic_id,
             diverging=diverging,
         )
+
+
+def _served_by(replica: Replica, wanted: FetchPartition) -> Leadership | None:
+    """The leadership by which a position is read; None if a follower serves it. What is below the HW that a
+    follower knows is committed, and stays (H1, H7).
+
+    Raises NotLeaderOrFollower, and OffsetNotAvailable if the follower has not come as far: only the leader
+    knows whether the position is outside the log.
+    """
+    follows = replica.leadership is None and replica.leader != NO_BROKER and replica.whole
+    if not (wanted.from_follower and follows):
+        return replica.led()
+    end = replica.log.log_end_offset
+    if wanted.offset > end:
+        raise OffsetNotAvailable(f"{replica.name} ends at {end} on this follower: ask the leader")
+    return None
 
 
 def _is_outside(fetched: Fetched) -> bool:

@@ -1,7 +1,7 @@
 """One session: its partitions, those of them that are due to be looked at, and what its client knows.
 
-A partition is either **due** or **at rest**. One at rest has nothing that its client does not know; whoever
-uses the session watches it, and wakes it when something may have changed. So a request costs as much as there
+A partition is either **due** or **at rest**. One at rest has nothing that its client does not know; the
+session's driver watches it, and wakes it when something may have changed. So a request costs as much as there
 is to look at, and not as much as the session has partitions.
 """
 
@@ -33,7 +33,7 @@ def key_of(position: FetchPartition) -> Key:
 
 
 def known_by(fetched: Fetched) -> Known | None:
-    """What an answer tells of a partition; None for an error, which is told each time."""
+    """What an answer tells of a partition; None for an error, which is in each answer."""
     if fetched.error is not None:
         return None
     return Known(max(fetched.high_watermark, fetched.standing_watermark), fetched.log_start_offset)

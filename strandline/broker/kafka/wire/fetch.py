@@ -22,6 +22,7 @@ from strandline.broker.kafka.wire.table.rows import (
     throttle,
 )
 from strandline.broker.kafka.wire.topics import Topics, topics
+from strandline.ids import NO_BROKER
 
 CONSUMER: Final = -1
 """In the place of a follower's id."""
@@ -56,6 +57,8 @@ class FetchRequest(NamedTuple):
     session_epoch: int = FINAL_SESSION_EPOCH
     forgotten: Topics[int] = ()
     """Partitions that leave the session."""
+    rack: str = ""
+    """The client's; empty: it reads from leaders only."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -76,6 +79,8 @@ class FetchedPartition(NamedTuple):
     """For clients from version 12 on."""
     aborted: tuple[AbortedTransaction, ...] | None = None
     """An empty list for readers of committed records."""
+    preferred: int = NO_BROKER
+    """The follower in the client's rack that it is to read from; then there are no records (KIP-392)."""
 
 
 class FetchAnswer(NamedTuple):
@@ -114,7 +119,7 @@ REQUEST: Final = Struct(
     INT32("session_epoch", since=7),
     topics(_POSITION, topic="topic", ids_since=IDS_SINCE),
     topics(INT32, "forgotten_topics_data", to="forgotten", topic="topic", since=7, ids_since=IDS_SINCE),
-    constant("rack_id", STRING, "", since=11),
+    STRING("rack_id", "rack", since=11),
 )
 _ABORTED: Final = Struct(AbortedTransaction, INT64("producer_id"), INT64("first_offset"))
 _FETCHED: Final = Struct(
@@ -126,7 +131,7 @@ _FETCHED: Final = Struct(
     INT64("log_start_offset", since=5),
     row("current_leader", CURRENT_LEADER, "leader", since=12, tag=1),
     row("aborted_transactions", Array(_ABORTED), "aborted", nullable=4),
-    constant("preferred_read_replica", INT32, -1, since=11),
+    INT32("preferred_read_replica", "preferred", since=11),
     RECORDS("records", nullable=0, read=_copied),
 )
 ANSWER: Final = Struct(

@@ -87,7 +87,7 @@ def test_a_partition_rests_while_nothing_is_new(looked: Fetched, arrived: bool, 
     ],
 )
 def test_an_answer_has_what_the_client_does_not_know(fetched: Fetched, tells: bool) -> None:
-    """KIP-227. An error is told each time, and after it how far the partition is."""
+    """KIP-227. An error is in each answer, and after it how far the partition is."""
     session = session_of(0)
     assert session.tells(key(0), fetched) is tells
     again = bool(fetched.records) or fetched.error is not None

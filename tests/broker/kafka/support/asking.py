@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.broker.kafka.call import Call
+from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers
 from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
+from strandline.broker.kafka.handlers.fetching.preferred import PreferredReplicas
 from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.wire.apis import ApiWire
@@ -18,12 +20,15 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Caller, Listener
 from strandline.security.access import Access
+from strandline.vocabulary.metadata import Endpoint
 from tests.broker.support.access import OPEN
 from tests.broker.support.replicas import CLOCK, settings
 from tests.broker.support.seat import Seat
 
 NO_HINTS: Final = LeaderHints(lambda name: None, dict, tuple)
 """Names no leaders."""
+NO_FOLLOWERS: Final = PreferredReplicas(lambda name: (), dict, tuple, Endpoint(1, "h", 1))
+"""Sends no client to one."""
 
 
 def called(
@@ -39,6 +44,11 @@ def log_handlers(seat: Seat, access: Access = OPEN) -> Handlers:
     return Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, access)
 
 
-def fetch_api(log: Handlers, hints: LeaderHints = NO_HINTS, own: BrokerSettings | None = None) -> FetchApi:
+def fetch_api(
+    log: Handlers,
+    hints: LeaderHints = NO_HINTS,
+    own: BrokerSettings | None = None,
+    preferred: PreferredReplicas = NO_FOLLOWERS,
+) -> FetchApi:
     sessions = FetchSessions(log, Random(0), CLOCK, KafkaTraffic(CLOCK))
-    return FetchApi(log, hints, sessions, own or settings(), CLOCK)
+    return FetchApi(log, FetchAnswers(hints, preferred), sessions, own or settings(), CLOCK)

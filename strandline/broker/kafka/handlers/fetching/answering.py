@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode, fetch_code
+from strandline.broker.kafka.handlers.fetching.preferred import PreferredReplicas
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.wire.fetch import (
     ENDPOINTS_SINCE,
@@ -16,22 +17,28 @@ from strandline.broker.kafka.wire.fetch import (
     PartitionPosition,
 )
 from strandline.broker.kafka.wire.metadata import BrokerAddress
-from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.broker.kafka.wire.topics import OfTopic, Topics
 from strandline.broker.log.handlers import Handlers
 from strandline.errors import ErrorCode, UnknownTopicId
-from strandline.ids import TopicPartition
+from strandline.ids import NO_BROKER, TopicPartition
 from strandline.vocabulary.log import Fetched, FetchPartition
 
 
-def position_of(topic: OfTopic[PartitionPosition], asked: PartitionPosition) -> FetchPartition:
-    """A position of a request. The topic's name is empty if no topic known here has its id."""
-    return FetchPartition(
-        TopicPartition(topic.name, asked.partition),
-        asked.offset,
-        asked.leader_epoch,
-        asked.bytes_max,
-        topic.topic_id,
-    )
+def positions_of(request: FetchRequest, topics: Topics[PartitionPosition]) -> list[FetchPartition]:
+    """The positions of a request, whose topics have names by now, but for those that are not known here. A
+    client that names its rack reads from followers too."""
+    return [
+        FetchPartition(
+            TopicPartition(topic.name, asked.partition),
+            asked.offset,
+            asked.leader_epoch,
+            asked.bytes_max,
+            topic.topic_id,
+            from_follower=bool(request.rack),
+        )
+        for topic in topics
+        for asked in topic.partitions
+    ]
 
 
 def name_in(log: Handlers, topic: OfTopic[PartitionPosition]) -> str | None:
@@ -47,8 +54,13 @@ def not_known(position: FetchPartition) -> Fetched:
 class FetchAnswers:
     """Makes the answers of one broker."""
 
-    def __init__(self, hints: LeaderHints) -> None:
+    def __init__(self, hints: LeaderHints, preferred: PreferredReplicas) -> None:
         self._hints = hints
+        self._preferred = preferred
+
+    def prefers(self, position: FetchPartition, request: FetchRequest, call: Call) -> bool:
+        """Whether the answer sends the client to a follower."""
+        return self._preferred.of(position.name, request.rack, call.caller.listener) != NO_BROKER
 
     def of(
         self,
@@ -83,15 +95,19 @@ class FetchAnswers:
         hint = self._hints.of(fetched.name, code, call.caller.listener) if code else None
         if hint is not None and call.version >= ENDPOINTS_SINCE:
             endpoints[hint[0].broker] = hint[1]
+        preferred = NO_BROKER
+        if not code:
+            preferred = self._preferred.of(fetched.name, request.rack, call.caller.listener)
         return FetchedPartition(
             fetched.name.partition,
             code,
             watermark,
             watermark,
             fetched.log_start_offset,
-            fetched.records,
+            fetched.records if preferred == NO_BROKER else b"",
             None if hint is None else hint[0],
             () if request.isolation_level == READ_COMMITTED else None,
+            preferred,
         )
 
 

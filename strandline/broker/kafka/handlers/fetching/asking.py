@@ -7,7 +7,7 @@ from typing import Protocol
 
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
-from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers, not_known, position_of
+from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers, not_known, positions_of
 from strandline.broker.kafka.handlers.fetching.live_session import LiveSession
 from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
@@ -25,7 +25,8 @@ class Asking(Protocol):
 
     @property
     def at_once(self) -> bool:
-        """Whether it does not wait: it asks for a topic that is not known here, or for nothing."""
+        """Whether it does not wait: it asks for nothing, for a topic that is not known here, or for what
+        it is to read from a follower."""
         ...
 
     @property
@@ -61,13 +62,12 @@ class Whole:
         self._call = call
         self._made = made
         self._sessions = sessions
-        self._positions = [
-            position_of(topic, asked) for topic in request.topics for asked in topic.partitions
-        ]
+        self._positions = positions_of(request, request.topics)
         known = [position for position in self._positions if position.name.topic or not position.topic_id]
         self.watched = reads.fixed(known)
         self.size = len(known)
-        self.at_once = len(known) < len(self._positions) or not known
+        is_unknown = len(known) < len(self._positions) or not known
+        self.at_once = is_unknown or any(made.prefers(each, request, call) for each in known)
         self.begins_session = sessions.wanted(request)
 
     def settle_now(self) -> None:
@@ -108,7 +108,11 @@ class InSession:
 
     @property
     def at_once(self) -> bool:
-        return not len(self.watched.core) or bool(self.watched.unknown)
+        live = self.watched
+        return not len(live.core) or bool(live.unknown) or any(map(self._prefers, live.due))
+
+    def _prefers(self, position: FetchPartition) -> bool:
+        return self._made.prefers(position, self._request, self._call)
 
     def settle_now(self) -> None:
         self.watched.settle_now()
@@ -125,7 +129,7 @@ class InSession:
         if self._sessions.end_empty(live):
             return FetchAnswer(())
         unknown = [(position, not_known(position)) for position in live.unknown]
-        told = live.told([*zip(asked, found, strict=True), *unknown])
+        told = live.told([*zip(asked, found, strict=True), *unknown], self._prefers)
         return self._made.of(told, self._request, self._call, live.core.id)
 
 

@@ -11,7 +11,6 @@ from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers, name_in
 from strandline.broker.kafka.handlers.fetching.asking import Asking, InSession, Whole
 from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
-from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
 from strandline.broker.kafka.wire.topics import named
 from strandline.broker.log.fetch_budget import FetchBudget
@@ -36,14 +35,14 @@ class FetchApi:
     def __init__(
         self,
         log: Handlers,
-        hints: LeaderHints,
+        made: FetchAnswers,
         sessions: FetchSessions,
         settings: BrokerSettings,
         clock: Clock,
     ) -> None:
         self.reads = log.reads
         self._log = log
-        self._made = FetchAnswers(hints)
+        self._made = made
         self._sessions = sessions
         self._clock = clock
         self._bound = settings.kafka_fetch_bytes_max

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from strandline.broker.core.fetch_sessions.session import FetchSession, Key, epoch_after, key_of
-from strandline.broker.kafka.handlers.fetching.answering import name_in, position_of
+from strandline.broker.kafka.handlers.fetching.answering import name_in, positions_of
 from strandline.broker.kafka.wire.fetch import FetchRequest
 from strandline.broker.kafka.wire.topics import named
 from strandline.broker.log.handlers import Handlers
@@ -56,7 +57,7 @@ class LiveSession:
         """Serves this request from now on, and no earlier one."""
         self._caller = caller
         topics = named(request.topics, partial(name_in, self._log))
-        positions = [position_of(topic, asked) for topic in topics for asked in topic.partitions]
+        positions = positions_of(request, topics)
         forgotten = [
             (topic.topic_id or topic.name, number)
             for topic in request.forgotten
@@ -77,7 +78,7 @@ class LiveSession:
         return self._serves is request and not self._closed
 
     def close(self) -> None:
-        """The session has ended: whoever waits for it looks."""
+        """The session has ended: a request that waits for it looks."""
         self._closed = True
         for key in tuple(self._watches):
             self._end_watch(key)
@@ -115,7 +116,7 @@ class LiveSession:
         if position is None or not position.name.topic:
             return
         if not self._log.access.allowed(self._caller, READ_TOPIC, position.name.topic):
-            return  # its refusal is told each time
+            return  # its refusal is in each answer
         fetched, arrived = self._log.reads.look(position)
         if self.core.rests(key, fetched, arrived=arrived):
             self._watches[key] = _Watch(self, key, self._log.replica(position.name))
@@ -155,6 +156,12 @@ class LiveSession:
 
     # --- answers -----------------------------------------------------------------------------
 
-    def told(self, found: list[tuple[FetchPartition, Fetched]]) -> list[tuple[FetchPartition, Fetched]]:
-        """What of this has to be in the answer. From then on the client knows it."""
-        return [(position, each) for position, each in found if self.core.tells(key_of(position), each)]
+    def told(
+        self, found: list[tuple[FetchPartition, Fetched]], always: Callable[[FetchPartition], bool]
+    ) -> list[tuple[FetchPartition, Fetched]]:
+        """What of this has to be in the answer, and what is always. From then on the client knows it."""
+        return [
+            (position, each)
+            for position, each in found
+            if self.core.tells(key_of(position), each) or always(position)
+        ]
