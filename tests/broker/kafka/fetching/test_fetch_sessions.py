@@ -207,6 +207,22 @@ async def test_a_request_that_another_one_overtook_gets_no_records(tmp_path: Pat
         assert (await world.again(first)).error == KafkaCode.INVALID_FETCH_SESSION_EPOCH
 
 
+async def test_a_session_that_ends_leaves_nothing_behind(tmp_path: Path) -> None:
+    """CORRECTNESS X6: also if a request of it waits, and looks once more."""
+    ended: list[FetchAnswer | None] = []
+    async with a_world(tmp_path) as world:
+        await world.ask(0, (0, END))
+        before = len(world.seat.replica._listeners)
+        waiting = world.request(1, wait_ms=1)
+        assert world.api.wait(waiting, CALL, ended.append) is not None
+        assert len(world.seat.replica._listeners) == before + 1
+        await world.ask(-1, (0, END))
+        await eventually(lambda: bool(ended))
+        (answer,) = ended
+        assert answer is not None and answer.error == KafkaCode.INVALID_FETCH_SESSION_EPOCH
+        assert len(world.seat.replica._listeners) == before
+
+
 async def test_a_right_that_ends_is_noticed_by_a_partition_at_rest(tmp_path: Path) -> None:
     """CORRECTNESS A4: also while a poll waits."""
     pattern = ResourcePattern(ResourceType.TOPIC, NAME.topic, PatternType.LITERAL)

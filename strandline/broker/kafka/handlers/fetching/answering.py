@@ -46,6 +46,11 @@ def name_in(log: Handlers, topic: OfTopic[PartitionPosition]) -> str | None:
     return log.name_of(topic.topic_id, (asked.partition for asked in topic.partitions))
 
 
+def is_unknown(position: FetchPartition) -> bool:
+    """True for the id of a topic that is not known here."""
+    return bool(position.topic_id) and not position.name.topic
+
+
 def not_known(position: FetchPartition) -> Fetched:
     """The refusal of an id that no topic known here has."""
     return Fetched(position.name, UnknownTopicId(f"no topic with id {position.topic_id} is known here"))

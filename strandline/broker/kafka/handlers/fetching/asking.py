@@ -7,7 +7,12 @@ from typing import Protocol
 
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
-from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers, not_known, positions_of
+from strandline.broker.kafka.handlers.fetching.answering import (
+    FetchAnswers,
+    is_unknown,
+    not_known,
+    positions_of,
+)
 from strandline.broker.kafka.handlers.fetching.live_session import LiveSession
 from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
@@ -63,11 +68,11 @@ class Whole:
         self._made = made
         self._sessions = sessions
         self._positions = positions_of(request, request.topics)
-        known = [position for position in self._positions if position.name.topic or not position.topic_id]
+        known = [position for position in self._positions if not is_unknown(position)]
         self.watched = reads.fixed(known)
         self.size = len(known)
-        is_unknown = len(known) < len(self._positions) or not known
-        self.at_once = is_unknown or any(made.prefers(each, request, call) for each in known)
+        near = bool(request.rack) and any(made.prefers(each, request, call) for each in known)
+        self.at_once = near or not known or len(known) < len(self._positions)
         self.begins_session = sessions.wanted(request)
 
     def settle_now(self) -> None:
@@ -79,7 +84,7 @@ class Whole:
     def answer(self, asked: Sequence[FetchPartition], found: Sequence[Fetched]) -> FetchAnswer:
         read = iter(found)
         whole = [
-            (position, not_known(position) if _is_unknown(position) else next(read))
+            (position, not_known(position) if is_unknown(position) else next(read))
             for position in self._positions
         ]
         session_id = self._sessions.begun(self._request, self._call, whole)
@@ -109,7 +114,8 @@ class InSession:
     @property
     def at_once(self) -> bool:
         live = self.watched
-        return not len(live.core) or bool(live.unknown) or any(map(self._prefers, live.due))
+        near = bool(self._request.rack) and any(map(self._prefers, live.due))
+        return near or not len(live.core) or bool(live.unknown)
 
     def _prefers(self, position: FetchPartition) -> bool:
         return self._made.prefers(position, self._request, self._call)
@@ -131,7 +137,3 @@ class InSession:
         unknown = [(position, not_known(position)) for position in live.unknown]
         told = live.told([*zip(asked, found, strict=True), *unknown], self._prefers)
         return self._made.of(told, self._request, self._call, live.core.id)
-
-
-def _is_unknown(position: FetchPartition) -> bool:
-    return bool(position.topic_id) and not position.name.topic

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from strandline.broker.core.fetch_sessions.session import FetchSession, Key, epoch_after, key_of
-from strandline.broker.kafka.handlers.fetching.answering import name_in, positions_of
+from strandline.broker.kafka.handlers.fetching.answering import is_unknown, name_in, positions_of
 from strandline.broker.kafka.wire.fetch import FetchRequest
 from strandline.broker.kafka.wire.topics import named
 from strandline.broker.log.handlers import Handlers
@@ -90,12 +90,12 @@ class LiveSession:
     def due(self) -> list[FetchPartition]:
         """What is due, of topics that are known here."""
         self._ask_rights()
-        return [position for position in self.core.due if position.name.topic]
+        return [position for position in self.core.due if not is_unknown(position)]
 
     @property
     def unknown(self) -> list[FetchPartition]:
         """The positions of topics that are not known here."""
-        return [position for position in self.core.due if not position.name.topic]
+        return [position for position in self.core.due if is_unknown(position)]
 
     async def settle(self, slices: Slices) -> None:
         """Puts to rest what has nothing new."""
@@ -113,8 +113,8 @@ class LiveSession:
     def _look(self, key: Key) -> None:
         """A look, and the rest that begins with it, are in one turn of the loop: no change is missed."""
         position = self.core.position(key)
-        if position is None or not position.name.topic:
-            return
+        if position is None or is_unknown(position) or key in self._watches or self._closed:
+            return  # a request that was overtaken looks too
         if not self._log.access.allowed(self._caller, READ_TOPIC, position.name.topic):
             return  # its refusal is in each answer
         fetched, arrived = self._log.reads.look(position)
