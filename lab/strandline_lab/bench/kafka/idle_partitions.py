@@ -33,7 +33,7 @@ from strandline_lab.simulation.kafka.messages import answer_in, frame
 
 PARTITIONS: Final = 1_000
 POLLS: Final = 300
-WAIT_MS: Final = 20
+WAIT_MS: Final = 5
 """Of each poll: what it costs does not depend on how long it waits."""
 BYTES_MAX: Final = 1 << 20
 TOPIC: Final = "idle"
@@ -62,6 +62,7 @@ class Poller:
         wanted = MetadataRequest((TopicWanted(TOPIC),))
         (topic,) = self._connection.ask(apis.METADATA, wanted, METADATA_VERSION).topics
         positions = tuple(PartitionPosition(number, -1, 0, BYTES_MAX) for number in range(partitions))
+        self._session_id = self._epoch = 0
         self._whole = (OfTopic("", positions, TopicId(topic.topic_id)),)
 
     def whole(self, epoch: int = FINAL_SESSION_EPOCH) -> FetchAnswer:
@@ -80,9 +81,11 @@ class Poller:
             self.whole()
 
     def poll_in_session(self) -> None:
-        session_id = self.whole(INITIAL_SESSION_EPOCH).session_id
-        for epoch in range(1, POLLS + 1):
-            self.in_session(session_id, epoch)
+        if not self._session_id:
+            self._session_id = self.whole(INITIAL_SESSION_EPOCH).session_id
+        for _ in range(POLLS):
+            self._epoch += 1
+            self.in_session(self._session_id, self._epoch)
 
 
 async def measure(partitions: int) -> None:
