@@ -61,9 +61,6 @@ def kafka_router(
     """Every API, those of logins if there is a mechanism. The router itself answers ApiVersions."""
     access = log.access
     hints = LeaderHints(log.leader_hint, lambda: manager.live, lambda: manager.peers.suspected)
-    sessions = FetchSessions(log, manager.host.random, manager.clock, traffic)
-    preferred = PreferredReplicas(log.in_sync, lambda: manager.live, lambda: manager.peers.suspected, own)
-    fetches = FetchApi(log, FetchAnswers(hints, preferred), sessions, settings, manager.clock)
     lists = OffsetsApi(log)
     clock = manager.clock
     requests, leaders = partial(ControllerRequests, controller), Leaders(log.described, view.is_led, clock)
@@ -89,7 +86,7 @@ def kafka_router(
     return Router(
         (
             produce_api(log, hints, clock),
-            Api(apis.FETCH, fetches.handle, wait=fetches.wait),
+            fetch_api(log, hints, manager, settings, own, traffic),
             Api(apis.LIST_OFFSETS, answered(lists.list_offsets)),
             Api(apis.METADATA, answered(cluster.metadata)),
             Api(apis.FIND_COORDINATOR, answered(cluster.find_coordinator)),
@@ -132,6 +129,21 @@ def describing_apis(
         Api(apis.LIST_TRANSACTIONS, answered(list_transactions)),
         Api(apis.DESCRIBE_TRANSACTIONS, answered(describe_transactions)),
     )
+
+
+def fetch_api(
+    log: Handlers,
+    hints: LeaderHints,
+    manager: ReplicaManager,
+    settings: BrokerSettings,
+    own: Endpoint,
+    traffic: KafkaTraffic,
+) -> Api[Any, Any]:
+    """Fetch, with its sessions."""
+    near = PreferredReplicas(log.in_sync, lambda: manager.live, lambda: manager.peers.suspected, own)
+    sessions = FetchSessions(log, manager.host.random, manager.clock, traffic)
+    fetches = FetchApi(log, FetchAnswers(hints, near), sessions, settings, manager.clock)
+    return Api(apis.FETCH, fetches.handle, wait=fetches.wait)
 
 
 def produce_api(log: Handlers, hints: LeaderHints, clock: Clock) -> Api[Any, Any]:
