@@ -29,8 +29,9 @@ class TopicConfig(BaseModel):
         defer_build=True,  # the first build of a process looks for plugins in every installed package
     )
 
-    min_insync_replicas: int | None = Field(default=None, ge=1, le=100)
-    """None: 2 with a replication factor of 3 or more, else 1."""
+    min_insync_replicas: int | None = Field(default=None, ge=1, le=INT32_MAX)
+    """None: 2 with a replication factor of 3 or more, else 1. In force is the replication factor if that is
+    smaller."""
     retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=-1)
     retention_bytes: int = Field(default=-1, ge=-1)
     segment_bytes: int = Field(default=256 * MIB, ge=1 * KIB, le=2**31 - 1)
@@ -48,6 +49,9 @@ class TopicConfig(BaseModel):
     the last compaction."""
     min_compaction_lag_ms: int = Field(default=0, ge=0)
     """A record is not compacted away before this age."""
+    max_compaction_lag_ms: int = Field(default=2**63 - 1, ge=1)
+    """A compacted log with a dirty segment that began longer ago is compacted, however little is dirty. Its
+    segments are filled for no longer."""
     delete_retention_ms: int = Field(default=24 * 3600 * 1000, ge=0)
     """How long a tombstone is kept after the first compaction that reached it."""
     unclean_leader_election_enable: bool = False
@@ -59,6 +63,11 @@ class TopicConfig(BaseModel):
     @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
+
+    @property
+    def segment_age_ms_max(self) -> int:
+        """A segment is sealed by the first append after this time: what is filled is not compacted."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     def min_insync(self, replication_factor: int) -> int:
         """The bound in force for a partition with this number of replicas."""

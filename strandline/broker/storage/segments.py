@@ -76,7 +76,7 @@ class Segments:
         """True if a write of this size needs a new segment, because of size or age."""
         active = self.active
         return active.size > 0 and (
-            now_ms - active.created_ms >= config.segment_ms
+            now_ms - active.created_ms >= config.segment_age_ms_max
             or not active.has_room(size, records, config.segment_bytes)
         )
 

@@ -25,7 +25,6 @@ from strandline.ids import BrokerId, TopicId
 from strandline.vocabulary.admin import PartitionReassignment
 from strandline.vocabulary.metadata import REPLACED_MAX, Deadline, PartitionState, Reassignment, Replaced
 from strandline.vocabulary.state_changes import AskedBy
-from strandline.vocabulary.topic_config import TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +49,11 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class MoveContext:
-    """The facts to check a move against: brokers, their numbers of replicas, and the topic's bounds."""
+    """The facts to check a move against: brokers, their numbers of replicas, and the topic's id."""
 
     brokers: Brokers
     replicas: Mapping[BrokerId, int]
     topic_id: TopicId
-    config: TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +190,6 @@ def _check(move: PartitionReassignment, now: Placed, context: MoveContext) -> Re
     if move.keep_size and len(replicas) != (size := len(now.settled)):
         raise InvalidReplicationFactor(
             f"{where} are not {size}, which the request may not change", limit=size
-        )
-    bound = context.config.min_insync_replicas
-    if bound is not None and bound > len(replicas):
-        raise InvalidReplicationFactor(
-            f"{where} are fewer than min.insync.replicas={bound}: no write with acks=all could ever succeed",
-            limit=bound,
         )
     for broker in replicas:
         total = context.replicas.get(broker, 0) + (broker not in now.assigned)

@@ -117,19 +117,17 @@ def check_name(name: str, *, internal: bool) -> None:
         )
 
 
-def check_config(values: Mapping[str, str], replication_factor: int) -> dict[str, str]:
+def check_config(values: Mapping[str, str]) -> dict[str, str]:
     """The config as it is stored: overrides only, under Kafka's names.
 
-    Raises InvalidConfig, also for a bound on in-sync replicas that no write could ever meet
-    (CORRECTNESS I11).
+    Raises InvalidConfig, also for values that contradict each other.
     """
     config = TopicConfig.parse_new(values)
-    wanted = config.min_insync_replicas
-    if wanted is not None and wanted > replication_factor:
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         raise InvalidConfig(
-            f"min.insync.replicas={wanted} is more than the replication factor {replication_factor}: "
-            "no write with acks=all could ever succeed",
-            limit=replication_factor,
+            f"min.compaction.lag.ms={config.min_compaction_lag_ms} is more than "
+            f"max.compaction.lag.ms={config.max_compaction_lag_ms}",
+            limit=config.max_compaction_lag_ms,
         )
     return config.overrides()
 
@@ -145,9 +143,7 @@ def check_internal_config(name: str, values: Collection[str]) -> None:
         )
 
 
-def change_config(
-    now: Mapping[str, str], set_: Mapping[str, str], unset: Collection[str], replication_factor: int
-) -> dict[str, str]:
+def change_config(now: Mapping[str, str], set_: Mapping[str, str], unset: Collection[str]) -> dict[str, str]:
     """The config after a change. Raises InvalidConfig, InvalidRequest."""
     both = sorted(set_.keys() & set(unset))
     if both:
@@ -156,7 +152,7 @@ def change_config(
         if name not in CONFIG_NAMES:
             raise InvalidConfig(f"unknown topic config {name!r}; known are {', '.join(sorted(CONFIG_NAMES))}")
     kept = {name: value for name, value in now.items() if name not in unset}
-    return check_config({**kept, **set_}, replication_factor)
+    return check_config({**kept, **set_})
 
 
 def plan_topic(new: NewTopic, brokers: Brokers, picture: ClusterPicture, *, internal: bool) -> TopicPlan:
@@ -174,13 +170,12 @@ def plan_topic(new: NewTopic, brokers: Brokers, picture: ClusterPicture, *, inte
     else:
         _check_size(new, brokers)
         assignments = ()
-    replication_factor = len(assignments[0]) if assignments else new.replication_factor
-    config = check_config(new.config, replication_factor)
+    config = check_config(new.config)
     if not assignments:
         assignments = place(
             [broker.endpoint for broker in brokers.hosts],
             partitions=new.partitions,
-            replication_factor=replication_factor,
+            replication_factor=new.replication_factor,
             first=picture.placed,
             load=picture.replicas,
         )

@@ -43,7 +43,6 @@ from strandline.vocabulary.admin import OngoingReassignment, PartitionReassignme
 from strandline.vocabulary.metadata import Reassignment
 from strandline.vocabulary.reassignment_events import reassignment_asked, reassignment_forgotten
 from strandline.vocabulary.state_changes import Command
-from strandline.vocabulary.topic_config import TopicConfig
 
 logger = structlog.get_logger(__name__)
 
@@ -218,8 +217,7 @@ class Reassignments:
         now = topic.partitions.get(move.name.partition)
         if now is None:
             raise unknown_partition(topic, move.name.partition)
-        config = TopicConfig.parse(topic.node.config)
-        context = MoveContext(brokers, self._term.picture.replicas, topic.node.topic_id, config)
+        context = MoveContext(brokers, self._term.picture.replicas, topic.node.topic_id)
         return plan_move(move, now, context, asked)
 
     def _keeping(self, each: _Planned) -> list[Operation]:

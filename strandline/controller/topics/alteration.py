@@ -74,6 +74,5 @@ def _altered(topic: PlacedPartitions, asked: AlterTopic) -> znodes.TopicNode:
     """The topic's znode after the change, checked. Raises InvalidConfig, InvalidRequest, and
     UnknownTopicOrPartition for another topic than the one with the wanted id."""
     check_topic(topic.node, topic.name, asked.topic_id)
-    replication_factor = min((len(placed.settled) for placed in topic.partitions.values()), default=1)
-    config = change_config(topic.node.config, asked.set, asked.unset, replication_factor)
+    config = change_config(topic.node.config, asked.set, asked.unset)
     return replace(topic.node, config=config)

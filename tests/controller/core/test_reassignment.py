@@ -1,4 +1,4 @@
-"""Legal reassignments, and the effect of a request on an active one (CORRECTNESS E16, I11)."""
+"""Legal reassignments, and the effect of a request on an active one (CORRECTNESS E16)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from strandline.controller.core.reassignment import (
 from strandline.controller.core.topics import Brokers, check_partitions_asked
 from strandline.errors import (
     InvalidReplicaAssignment,
-    InvalidReplicationFactor,
     InvalidRequest,
     NoReassignmentInProgress,
     StrandlineError,
@@ -49,7 +48,6 @@ from strandline.vocabulary.metadata import (
     Replaced,
 )
 from strandline.vocabulary.reassignment_events import reassignment_ended, reassignment_forgotten
-from strandline.vocabulary.topic_config import TopicConfig
 
 NAME = TopicPartition("t", 3)
 TOPIC_ID = TopicId("0" * 32)
@@ -62,12 +60,11 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
 def ground(
     *live: int,
     dead: tuple[int, ...] = (),
-    config: Mapping[str, str] | None = None,
     replicas: Mapping[BrokerId, int] | None = None,
 ) -> MoveContext:
     registered = {BrokerId(b): Registration(Endpoint(b, "h", 1), BrokerEpoch(b)) for b in live}
     brokers = Brokers(registered, registered.keys() | set(ids(*dead)))
-    return MoveContext(brokers, replicas or {}, TOPIC_ID, TopicConfig.parse(config or {}))
+    return MoveContext(brokers, replicas or {}, TOPIC_ID)
 
 
 def placed(*assigned: int, wanted: Reassignment | None = None) -> Placed:
@@ -268,12 +265,6 @@ def test_nothing_is_taken_back_where_nothing_is_under_way() -> None:
         ((-1,), ground(1, 2, 3), InvalidReplicaAssignment, "broker -1 is not known"),
         ((8, 9), ground(1, dead=(8, 9)), InvalidReplicaAssignment, "none of them is alive"),
         (
-            (3,),
-            ground(1, 2, 3, config={"min.insync.replicas": "2"}),
-            InvalidReplicationFactor,
-            "min.insync.replicas=2",
-        ),
-        (
             (2, 3),
             ground(1, 2, 3, replicas={BrokerId(3): REPLICAS_PER_BROKER_MAX}),
             InvalidReplicaAssignment,
@@ -284,7 +275,6 @@ def test_nothing_is_taken_back_where_nothing_is_under_way() -> None:
 def test_an_impossible_request_is_refused_with_the_value(
     replicas: tuple[int, ...], on: MoveContext, error: type[StrandlineError], says: str
 ) -> None:
-    """CORRECTNESS I11: a bound on in-sync replicas that no write could ever meet, among others."""
     found = refusal(placed(1, 2), *replicas, on=on)
     assert type(found) is error
     assert says in found.message

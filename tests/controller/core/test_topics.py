@@ -169,26 +169,21 @@ def test_without_brokers_the_error_says_that_none_is_alive() -> None:
     assert "no broker is alive" in refusal(NewTopic("t", 1, 1), live()).message
 
 
-def test_min_insync_replicas_above_the_replication_factor_is_refused() -> None:
-    """CORRECTNESS I11: such a topic could never be written to."""
-    error = refusal(NewTopic("t", 1, 2, {"min.insync.replicas": "3"}))
-    assert isinstance(error, InvalidConfig)
-    assert error.limit == 2
-    assert "min.insync.replicas=3" in error.message
-
-
-def test_min_insync_replicas_up_to_the_replication_factor_is_kept() -> None:
-    """CORRECTNESS I11."""
+def test_a_bound_above_the_replication_factor_is_kept_and_the_factor_is_in_force() -> None:
+    """CORRECTNESS I11: a bound that no write could meet would stop the topic. Kafka does the same."""
     plan = plan_topic(
-        NewTopic("t", 1, 2, {"min.insync.replicas": "2"}), THREE, ClusterPicture(), internal=False
+        NewTopic("t", 1, 2, {"min.insync.replicas": "3"}), THREE, ClusterPicture(), internal=False
     )
-    assert plan.config == {"min.insync.replicas": "2"}
+    assert plan.config == {"min.insync.replicas": "3"}
+    config = TopicConfig.parse(plan.config)
+    assert [config.min_insync(size) for size in (1, 2, 3, 4)] == [1, 2, 3, 3]
 
 
-def test_min_insync_replicas_is_held_against_the_replicas_of_an_explicit_assignment() -> None:
-    """CORRECTNESS I11."""
-    new = NewTopic("t", 0, config={"min.insync.replicas": "2"}, assignments=((1,),), replication_factor=3)
-    assert isinstance(refusal(new), InvalidConfig)
+def test_a_least_age_of_compaction_above_the_largest_is_refused() -> None:
+    lags = {"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"}
+    error = refusal(NewTopic("t", 1, 1, lags))
+    assert isinstance(error, InvalidConfig) and error.limit == 5
+    assert "min.compaction.lag.ms=6 is more than max.compaction.lag.ms=5" in error.message
 
 
 @pytest.mark.parametrize(
@@ -224,9 +219,9 @@ def test_a_number_beyond_kafkas_type_of_it_is_refused_by_its_value_and_bound(nam
     assert error.message.startswith(f"topic config {name}='{value[:64]}")
     assert error.message.endswith(f"give at most {most}") and len(error.message) < 200
     with pytest.raises(InvalidConfig, match=f"{name}=.*give at most {most}"):
-        change_config({}, {name: value}, [], 1)
-    assert change_config({name: str(2**63)}, {}, [name], 1) == {}
-    assert check_config({name: str(most)}, 1) == {name: str(most)}
+        change_config({}, {name: value}, [])
+    assert change_config({name: str(2**63)}, {}, [name]) == {}
+    assert check_config({name: str(most)}) == {name: str(most)}
     assert TopicConfig.parse({name: str(2**63)}).overrides() == {name: str(2**63)}
 
 
@@ -309,29 +304,23 @@ def test_names_that_stand_twice_in_a_request_are_found() -> None:
 
 def test_a_change_of_config_is_made_on_top_of_what_is_set() -> None:
     now = {"retention.ms": "1000", "segment.bytes": "1048576"}
-    assert change_config(now, {"retention.bytes": "5"}, ["segment.bytes", "flush.ms"], 3) == {
+    assert change_config(now, {"retention.bytes": "5"}, ["segment.bytes", "flush.ms"]) == {
         "retention.ms": "1000",
         "retention.bytes": "5",
     }
 
 
-def test_a_change_above_the_replication_factor_is_refused() -> None:
-    """CORRECTNESS I11."""
-    with pytest.raises(InvalidConfig, match="replication factor 2"):
-        change_config({}, {"min.insync.replicas": "3"}, [], 2)
-
-
 def test_unsetting_an_unknown_config_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="unknown topic config"):
-        change_config({}, {}, ["retention.s"], 1)
+        change_config({}, {}, ["retention.s"])
 
 
 def test_setting_and_unsetting_one_config_at_once_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="at once"):
-        change_config({}, {"retention.ms": "1"}, ["retention.ms"], 1)
+        change_config({}, {"retention.ms": "1"}, ["retention.ms"])
 
 
 def test_config_is_kept_under_kafkas_names_and_only_where_it_was_set() -> None:
-    assert check_config({"unclean.leader.election.enable": "TRUE"}, 1) == {
+    assert check_config({"unclean.leader.election.enable": "TRUE"}) == {
         "unclean.leader.election.enable": "true"
     }

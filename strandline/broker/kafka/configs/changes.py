@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from strandline.broker.kafka.configs.described import default_of
 from strandline.broker.kafka.configs.given import check_once, known_config, one_topic_config, topic_config
 from strandline.broker.kafka.configs.kinds import Kind
-from strandline.broker.kafka.configs.topic_names import OwnConfig, TopicConfigName
+from strandline.broker.kafka.configs.topic_names import BROKER_THROTTLES, OwnConfig, TopicConfigName
 from strandline.broker.kafka.wire.admin.configs import (
     APPEND,
     DELETE,
@@ -37,17 +37,26 @@ def replacement(topic: TopicOutline, given: Sequence[GivenConfig]) -> Alteration
 
 
 def increment(topic: TopicOutline, changes: Sequence[ConfigChange]) -> Alteration:
-    """Raises InvalidConfig, InvalidRequest."""
+    """A config that is not set may be deleted, also one whose name is not known: MirrorMaker does so with
+    all configs of its source that have their defaults. Raises InvalidConfig, InvalidRequest."""
     alteration = Alteration()
     check_once(change.name for change in changes)
     for change in changes:
-        known = known_config(change.name)
         if change.operation == DELETE:
-            if isinstance(known, OwnConfig):
-                alteration.unset.append(change.name)
+            alteration.unset.append(change.name)
         else:
-            alteration.set |= one_topic_config(change.name, _new_value(topic, known, change))
+            value = _new_value(topic, known_config(change.name), change)
+            alteration.set |= one_topic_config(change.name, value)
     return _without_needless(topic, alteration)
+
+
+def check_broker_changes(changes: Sequence[ConfigChange] | None) -> None:
+    """Throttles may be deleted, which no broker has: Kafka's tools do so after each reassignment. Raises
+    InvalidRequest for any other change, and for a replacement of all configs (None)."""
+    if changes is None or any(
+        change.operation != DELETE or change.name not in BROKER_THROTTLES for change in changes
+    ):
+        raise InvalidRequest("a broker's configs are its settings: change those, and restart it")
 
 
 def _new_value(topic: TopicOutline, known: TopicConfigName, change: ConfigChange) -> str:

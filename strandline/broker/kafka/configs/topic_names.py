@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.broker.kafka.configs.kinds import Kind
+from strandline.records.scan import BROKER_DECOMPRESSED_BYTES_MAX
 
 _FOREVER: Final = str(2**63 - 1)
 
@@ -68,6 +69,10 @@ OWN: Final = (
         "Bytes of records between two entries of a segment's index.",
     ),
     OwnConfig(
+        "max.compaction.lag.ms", Kind.LONG, "log.cleaner.max.compaction.lag.ms",
+        "A compacted log with a dirty segment that began longer ago is compacted, however little is dirty.",
+    ),
+    OwnConfig(
         "max.message.bytes", Kind.INT, "message.max.bytes", "The largest batch of records, as it is stored."
     ),
     OwnConfig(
@@ -109,14 +114,7 @@ FIXED: Final = (
     FixedConfig("message.timestamp.difference.max.ms", Kind.LONG, _FOREVER, "Any timestamp is taken."),
     FixedConfig("message.timestamp.before.max.ms", Kind.LONG, _FOREVER, "Any timestamp is taken."),
     FixedConfig("message.timestamp.after.max.ms", Kind.LONG, _FOREVER, "Any timestamp is taken."),
-    FixedConfig("preallocate", Kind.BOOLEAN, "false", "Segments grow as they are written."),
-    FixedConfig("segment.jitter.ms", Kind.LONG, "0", "segment.ms holds exactly."),
-    FixedConfig(
-        "max.compaction.lag.ms", Kind.LONG, _FOREVER, "No record is compacted for its age alone."
-    ),
     FixedConfig("remote.storage.enable", Kind.BOOLEAN, "false", "There is no tiered storage."),
-    FixedConfig("local.retention.bytes", Kind.LONG, "-2", "There is no tiered storage."),
-    FixedConfig("local.retention.ms", Kind.LONG, "-2", "There is no tiered storage."),
     FixedConfig(
         "leader.replication.throttled.replicas", Kind.LIST, "",
         "Replicas are throttled by a reassignment, not by topic.",
@@ -127,7 +125,16 @@ FIXED: Final = (
     ),
 )  # fmt: skip
 
+_NOT_COMPRESSED: Final = "Ignored: brokers compress no batch."
+_NO_TIERS: Final = "Ignored: there is no tiered storage."
+
 IGNORED: Final = (
+    IgnoredConfig("compression.gzip.level", Kind.INT, "-1", _NOT_COMPRESSED),
+    IgnoredConfig("compression.lz4.level", Kind.INT, "9", _NOT_COMPRESSED),
+    IgnoredConfig("compression.zstd.level", Kind.INT, "3", _NOT_COMPRESSED),
+    IgnoredConfig(
+        "errors.deadletterqueue.group.enable", Kind.BOOLEAN, "false", "Ignored: there are no share groups."
+    ),
     IgnoredConfig(
         "file.delete.delay.ms", Kind.LONG, "0", "Ignored: open readers keep the files that they read."
     ),
@@ -138,8 +145,29 @@ IGNORED: Final = (
     IgnoredConfig(
         "message.format.version", Kind.STRING, "3.0-IV1", "Ignored: one format of messages is stored."
     ),
+    IgnoredConfig("local.retention.bytes", Kind.LONG, "-2", _NO_TIERS),
+    IgnoredConfig("local.retention.ms", Kind.LONG, "-2", _NO_TIERS),
+    IgnoredConfig(
+        "max.decompressed.message.bytes", Kind.INT, str(BROKER_DECOMPRESSED_BYTES_MAX),
+        "Ignored: where a broker decompresses a batch, this is its bound for all topics.",
+    ),
+    IgnoredConfig("preallocate", Kind.BOOLEAN, "false", "Ignored: segments grow as they are written."),
+    IgnoredConfig("remote.copy.lag.bytes", Kind.LONG, "-1", _NO_TIERS),
+    IgnoredConfig("remote.copy.lag.ms", Kind.LONG, "0", _NO_TIERS),
+    IgnoredConfig("remote.log.copy.disable", Kind.BOOLEAN, "false", _NO_TIERS),
+    IgnoredConfig("remote.log.delete.on.disable", Kind.BOOLEAN, "false", _NO_TIERS),
     IgnoredConfig("segment.index.bytes", Kind.INT, "10485760", "Ignored: an index grows as it needs."),
+    IgnoredConfig("segment.jitter.ms", Kind.LONG, "0", "Ignored: segment.ms holds exactly."),
 )  # fmt: skip
+
+BROKER_THROTTLES: Final = frozenset(
+    {
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+"""Throttles of Kafka's brokers. `kafka-reassign-partitions --verify` deletes them, set or not."""
 
 TopicConfigName = OwnConfig | FixedConfig | IgnoredConfig
 

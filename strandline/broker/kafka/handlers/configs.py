@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.configs.broker_names import broker_configs, logger_config
-from strandline.broker.kafka.configs.changes import Alteration, increment, replacement
+from strandline.broker.kafka.configs.changes import (
+    Alteration,
+    check_broker_changes,
+    increment,
+    replacement,
+)
 from strandline.broker.kafka.configs.described import topic_configs
 from strandline.broker.kafka.errors import code_of, message_of
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
@@ -23,6 +28,7 @@ from strandline.broker.kafka.wire.admin.configs import (
     TOPIC,
     AlterAnswer,
     AlterConfigsRequest,
+    ConfigChange,
     DescribeConfigsAnswer,
     DescribeConfigsRequest,
     DescribedConfig,
@@ -52,11 +58,20 @@ from strandline.vocabulary.topics import check_topic_name
 
 Change = Callable[[TopicOutline], Alteration]
 
+
+class Wanted(NamedTuple):
+    """A change that a client asks for."""
+
+    resource: Resource
+    of_topic: Change
+    of_broker: Sequence[ConfigChange] | None = None
+    """None: all configs are to be replaced."""
+
+
 ZOOKEEPER_WAIT_S: Final = 10.0
 """How long a request waits for ZooKeeper. It does not say how long its client waits: mostly half a minute.
 Some programs end at an error that passes."""
 UNALTERABLE: Final = {
-    BROKER: "a broker's configs are its settings: change those, and restart it",
     BROKER_LOGGER: "the level of a broker's log is its setting log_level: change that, and restart it",
     CLIENT_METRICS: "clients' metrics are not collected (KIP-714)",
     GROUP: "a group has no configs of its own: the settings of brokers hold for all groups",
@@ -124,43 +139,43 @@ class ConfigsApi:
 
     async def alter(self, request: AlterConfigsRequest, call: Call) -> AlterAnswer:
         """Replaces all configs of each topic."""
-        changes: list[tuple[Resource, Change]] = [
-            (each.resource, partial(replacement, given=each.configs)) for each in request.resources
+        changes = [
+            Wanted(each.resource, partial(replacement, given=each.configs)) for each in request.resources
         ]
         return await self._alter(changes, call.caller, validate_only=request.validate_only)
 
     async def alter_incrementally(self, request: IncrementalAlterConfigsRequest, call: Call) -> AlterAnswer:
-        changes: list[tuple[Resource, Change]] = [
-            (each.resource, partial(increment, changes=each.changes)) for each in request.resources
+        changes = [
+            Wanted(each.resource, partial(increment, changes=each.changes), each.changes)
+            for each in request.resources
         ]
         return await self._alter(changes, call.caller, validate_only=request.validate_only)
 
-    async def _alter(
-        self, changes: Sequence[tuple[Resource, Change]], caller: Caller, *, validate_only: bool
-    ) -> AlterAnswer:
+    async def _alter(self, changes: Sequence[Wanted], caller: Caller, *, validate_only: bool) -> AlterAnswer:
         deadline = Deadline(self._clock)
-        topics, error = await self._topics(resource for resource, _ in changes)
-        count = Counter(resource for resource, _ in changes)
+        topics, error = await self._topics(each.resource for each in changes)
+        count = Counter(each.resource for each in changes)
         slices = Slices(self._clock)
         outcomes: dict[Resource, StrandlineError | None] = {}
         alterations: list[AlterTopic] = []
-        for resource, change in changes:
+        for wanted in changes:
             if slices.used_up:
                 await slices.next()
+            resource = wanted.resource
             outcomes[resource] = error
             if error is None:
                 try:
                     self._check_alteration(caller, resource)
                     if count[resource] > 1:
                         raise InvalidRequest("the resource stands more than once in the request")
-                    alteration = _alteration(resource, topics, change, validate_only=validate_only)
+                    alteration = _alteration(wanted, topics, validate_only=validate_only)
                     if alteration is not None:
                         alterations.append(alteration)
                 except StrandlineError as refused:
                     outcomes[resource] = refused
         for result in await self._controller(caller).alter(alterations, deadline):
             outcomes[Resource(TOPIC, result.topic)] = result.error
-        return AlterAnswer(tuple(_outcome(resource, outcomes[resource]) for resource, _ in changes))
+        return AlterAnswer(tuple(_outcome(resource, outcomes[resource]) for resource, *_ in changes))
 
     def _check(self, caller: Caller, resource: Resource, of_topic: Right, of_broker: Right) -> None:
         """Raises TopicAuthorizationFailed, ClusterAuthorizationFailed."""
@@ -225,19 +240,21 @@ def _texts(config: DescribedConfig) -> Iterator[str]:
         yield synonym.value or ""
 
 
-def _alteration(
-    resource: Resource, topics: dict[str, TopicOutline], change: Change, *, validate_only: bool
-) -> AlterTopic | None:
-    """None if the topic is as it shall be. Raises the reason why it cannot be altered."""
+def _alteration(wanted: Wanted, topics: dict[str, TopicOutline], *, validate_only: bool) -> AlterTopic | None:
+    """None if all is as it shall be. Raises the reason why it cannot be altered."""
+    resource = wanted.resource
+    if resource.kind == BROKER:
+        check_broker_changes(wanted.of_broker)
+        return None
     if resource.kind in UNALTERABLE:
         raise InvalidRequest(UNALTERABLE[resource.kind])
     if resource.kind != TOPIC:
         raise InvalidRequest(f"configs of resource type {resource.kind} are not served")
     topic = _known(resource.name, topics)
-    wanted = change(topic)
-    if not wanted.set and not wanted.unset:
+    change = wanted.of_topic(topic)
+    if not change.set and not change.unset:
         return None
-    return AlterTopic(topic.name, wanted.set, wanted.unset, validate_only=validate_only)
+    return AlterTopic(topic.name, change.set, change.unset, validate_only=validate_only)
 
 
 def _outcome(resource: Resource, error: StrandlineError | None) -> ResourceOutcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strandline.broker.storage.segment import Segment
@@ -31,8 +32,8 @@ def find_cleanable(
 
     Excluded are the active segment, segments that reach above the HW, and segments younger than
     `min.compaction.lag.ms`. Excluded as well is everything above the recovery point, because a record
-    supersedes others only if a loss of power cannot take it. Compaction is worth it if enough is dirty, or
-    if a tombstone is due.
+    supersedes others only if a loss of power cannot take it. Compaction is worth it if enough is dirty, if a
+    tombstone is due, or if a dirty segment is older than `max.compaction.lag.ms`.
     """
     limit = min(high_watermark, state.recovery_point)
     lag = config.min_compaction_lag_ms
@@ -50,6 +51,13 @@ def find_cleanable(
     if not found:
         return None
     due = state.tombstones_due_ms is not None and state.tombstones_due_ms <= now_ms
-    return Cleanable(
-        tuple(found), state.clean_offset, due or dirty > config.min_cleanable_dirty_ratio * total
-    )
+    enough = dirty > config.min_cleanable_dirty_ratio * total
+    worth_it = due or enough or _is_overdue(found, config, state, now_ms)
+    return Cleanable(tuple(found), state.clean_offset, worth_it)
+
+
+def _is_overdue(found: Sequence[Segment], config: TopicConfig, state: LogState, now_ms: int) -> bool:
+    oldest_ms = now_ms - config.max_compaction_lag_ms
+    if oldest_ms < 0:  # no segment is that old: none has to be looked at
+        return False
+    return any(each.next_offset > state.clean_offset and each.created_ms <= oldest_ms for each in found)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from strandline.broker.kafka.configs.topic_names import BROKER_THROTTLES
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.admin.configs import (
     APPEND,
@@ -269,7 +270,7 @@ async def test_a_change_that_cannot_be_is_refused_with_a_reason(cluster: Simulat
     await cluster.create_topic("t")
     for validate_only in (True, False):
         for name, value, reason in (
-            ("min.insync.replicas", "4", "more than the replication factor"),
+            ("min.insync.replicas", "0", "greater than or equal to 1"),
             ("compression.type", "gzip", "'producer' only"),
             ("nonsense", "1", "unknown topic config"),
             ("retention.ms", "-7", "greater than or equal to -1"),
@@ -290,6 +291,23 @@ async def test_a_change_that_cannot_be_is_refused_with_a_reason(cluster: Simulat
         assert [each.error for each in answer.outcomes] == [INVALID_REQUEST] * 2
     (outcome,) = (await client.ask(apis.ALTER_CONFIGS, AlterConfigsRequest(of_broker, False))).outcomes
     assert outcome.error == INVALID_REQUEST and "restart it" in outcome.message
+
+
+@on_virtual_time
+async def test_a_tool_deletes_the_throttles_of_a_reassignment_that_are_not_there(
+    cluster: SimulatedCluster,
+) -> None:
+    """As `kafka-reassign-partitions --verify` does after each reassignment."""
+    client = Client(cluster)
+    await cluster.create_topic("t")
+    of_brokers = [(BROKER, str(number), BROKER_THROTTLES) for number in (1, 2, 3)]
+    of_topic = (TOPIC, "t", ("leader.replication.throttled.replicas", "config.of.tomorrow"))
+    changed = tuple(
+        ResourceChanges(Resource(kind, name), tuple(ConfigChange(each, DELETE, None) for each in names))
+        for kind, name, names in (*of_brokers, of_topic)
+    )
+    answer = await client.ask(apis.INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest(changed, False))
+    assert [each.error for each in answer.outcomes] == [0] * 4
 
 
 @on_virtual_time

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.broker.kafka.configs.changes import Alteration, increment, replacement
+from strandline.broker.kafka.configs.changes import (
+    Alteration,
+    check_broker_changes,
+    increment,
+    replacement,
+)
+from strandline.broker.kafka.configs.topic_names import BROKER_THROTTLES
 from strandline.broker.kafka.wire.admin.configs import (
     APPEND,
     DELETE,
@@ -90,13 +96,35 @@ def test_lists_grow_and_shrink_from_what_is_in_force(
         (ConfigChange("retention.ms", APPEND, "1"), InvalidConfig),
         (ConfigChange("retention.ms", SET, None), InvalidRequest),
         (ConfigChange("retention.ms", 4, "1"), InvalidRequest),
-        (ConfigChange("nonsense", DELETE, None), InvalidConfig),
+        (ConfigChange("nonsense", SET, "1"), InvalidConfig),
         (ConfigChange(THROTTLED, APPEND, "0:1"), InvalidConfig),
     ],
 )
 def test_changes_that_cannot_be(change: ConfigChange, error: type[Exception]) -> None:
     with pytest.raises(error):
         increment(topic(), [change])
+
+
+def test_what_is_not_set_may_be_deleted_also_if_it_is_not_known() -> None:
+    """MirrorMaker deletes what has its default at the source, in one request with what it sets."""
+    changes = [
+        ConfigChange("retention.ms", SET, "5"),
+        ConfigChange("config.of.tomorrow", DELETE, None),
+        ConfigChange(THROTTLED, DELETE, None),
+    ]
+    assert increment(topic(), changes) == Alteration({"retention.ms": "5"})
+
+
+def test_the_throttles_of_a_broker_may_be_deleted_and_nothing_else() -> None:
+    check_broker_changes([ConfigChange(name, DELETE, None) for name in BROKER_THROTTLES])
+    rate = "leader.replication.throttled.rate"
+    for refused in (
+        [ConfigChange(rate, SET, "1000")],
+        [ConfigChange(rate, DELETE, None), ConfigChange("num.io.threads", DELETE, None)],
+        None,
+    ):
+        with pytest.raises(InvalidRequest, match="restart it"):
+            check_broker_changes(refused)
 
 
 def test_one_config_is_changed_once() -> None:

@@ -35,7 +35,10 @@ def test_what_is_strandlines_is_passed_on_and_what_is_true_is_left_out() -> None
         "compression.type": "producer",
         "message.timestamp.after.max.ms": "9223372036854775807",
         "leader.replication.throttled.replicas": "",
-        "preallocate": "False",
+        "preallocate": "TRUE",
+        "segment.jitter.ms": "60000",
+        "local.retention.ms": "1000",
+        "errors.deadletterqueue.group.enable": "true",
     }
     assert topic_config(list(given.items())) == {
         "cleanup.policy": "compact,delete",
@@ -67,6 +70,7 @@ def test_what_clients_read_they_may_set(known: FixedConfig | IgnoredConfig) -> N
         ("retention.ms", str(2**63), f"'{2**63}' is no whole number .* to {2**63 - 1}$"),
         ("retention.ms", "inf", "no whole number"),
         ("preallocate", "perhaps", "true or false"),
+        ("max.compaction.lag.ms", "1.5", "no whole number"),
         ("retention", "1", "unknown topic config"),
         ("retention.ms", None, "has no value"),
     ],

@@ -160,6 +160,22 @@ def test_a_young_record_stays_for_the_compaction_lag() -> None:
     assert pairs(log) == [(1, "a", "2")]
 
 
+def test_an_old_segment_is_sealed_and_compacted_for_its_age_alone() -> None:
+    """Kafka's `max.compaction.lag.ms`, by the time of a segment's first append."""
+    config = TopicConfig(cleanup_policy="compact", min_cleanable_dirty_ratio=1, max_compaction_lag_ms=500)
+    log, _ = compacted_log(config)
+    put(log, ("a", "1"), timestamp=NOW_MS)
+    put(log, ("a", "2"), timestamp=NOW_MS + 499)
+    assert log.segment_count == 1
+    put(log, ("b", "1"), timestamp=NOW_MS + 500)
+    assert log.segment_count == 2
+    log.flush()
+    assert compact(log, now_ms=NOW_MS + 499) == 0
+    assert compact(log, now_ms=NOW_MS + 500) == 1
+    assert pairs(log) == [(1, "a", "2"), (2, "b", "1")]
+    assert compact(log, now_ms=NOW_MS + 900) == 0
+
+
 def test_a_second_compaction_of_a_clean_log_does_nothing() -> None:
     log, files = sealed_log()
     compact(log)
