@@ -11,8 +11,9 @@ RECORDS_BYTES_MAX: Final = 512 * KIB
 """Records in one message of a stream, or one batch if that is larger. strandline's own clients make no
 larger batches: with larger messages, protobuf's copies halve the rate."""
 
-STORED_BATCH_BYTES_MAX: Final = 3584 * KIB
-"""The largest batch that any topic may take."""
+STORED_BATCH_BYTES_MAX: Final = 16 * MIB
+"""The largest batch that any topic takes, whatever its config says: a leader checks and writes a batch in one
+turn of its event loop. A request by gRPC has at most MESSAGE_BYTES_MAX."""
 
 MESSAGE_BYTES_MAX: Final = 4 * MIB
 """The largest request that a broker or a controller accepts by gRPC. It leaves room to answer an

@@ -37,8 +37,9 @@ class TopicConfig(BaseModel):
     segment_bytes: int = Field(default=256 * MIB, ge=1 * KIB, le=2**31 - 1)
     segment_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
     index_interval_bytes: int = Field(default=4 * KIB, ge=0)
-    max_message_bytes: int = Field(default=1_048_588, ge=1 * KIB, le=STORED_BATCH_BYTES_MAX)
-    """The largest batch, as it is stored. strandline's producers make none larger than 512 KiB."""
+    max_message_bytes: int = Field(default=1_048_588, ge=0, le=INT32_MAX)
+    """The largest batch, as it is stored; above 16 MiB, those are in force. strandline's producers make none
+    larger than 512 KiB."""
     flush_messages: int = Field(default=2**63 - 1, ge=1)
     """1: fsync before the acknowledgement, on the leader and on every follower."""
     flush_ms: int = Field(default=2**63 - 1, ge=0)
@@ -63,6 +64,11 @@ class TopicConfig(BaseModel):
     @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """The largest batch in force."""
+        return min(self.max_message_bytes, STORED_BATCH_BYTES_MAX)
 
     @property
     def segment_age_ms_max(self) -> int:

@@ -118,7 +118,7 @@ class Appender:
 
     @property
     def _bytes_max(self) -> int:
-        return self._leadership.replica.config.max_message_bytes
+        return self._leadership.replica.config.batch_bytes_max
 
     def _take(self) -> list[_Write]:
         """The first write, and those after it that fit into its batch uncompressed."""

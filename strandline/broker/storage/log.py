@@ -203,7 +203,7 @@ class PartitionLog:
         if epoch != self.epochs.latest:
             raise ValueError(f"{self!r} is in epoch {self.epochs.latest}, the append in {epoch}")
         config = self._config
-        header = admission.from_producer(records, bytes_max=config.max_message_bytes, keyed=config.compacts)
+        header = admission.from_producer(records, bytes_max=config.batch_bytes_max, keyed=config.compacts)
         verdict = self.producers.check(header, now_ms, by, any_first_sequence=any_first_sequence)
         if isinstance(verdict, Duplicate):
             return Appended(verdict.base_offset, verdict.last_offset + 1, duplicate=True)

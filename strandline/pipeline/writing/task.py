@@ -83,7 +83,7 @@ class SinkClient(Client[ClientSettings]):
         )
         config = TopicConfig.parse(metadata.config)
         count = len(metadata.partitions)
-        return TopicFacts(count, config.max_message_bytes, config.compacts, metadata.topic_id)
+        return TopicFacts(count, config.batch_bytes_max, config.compacts, metadata.topic_id)
 
 
 async def look_up(options: SinkOptions, topic: str, limit_s: float | None = None) -> TopicFacts:

@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
+from aiokafka.errors import MessageSizeTooLargeError
 
 from strandline import Admin, Consumer, Producer, TopicPartition
+from strandline.config.limits import MIB
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS
 from tests.waiting import eventually
 
 PARTITIONS = 3
+TEN_MIB = 10 * MIB
 READ_S_MAX = 30.0
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 
@@ -51,6 +54,25 @@ async def read_all(cluster: LocalCluster, topic: str, partitions: int = PARTITIO
         return found
     finally:
         await consumer.stop()
+
+
+async def test_a_batch_of_ten_mib_is_replicated_and_read_by_every_consumer(cluster: LocalCluster) -> None:
+    """A common size of `max.message.bytes`, and more than `kafka_fetch_bytes_max`."""
+    async with Admin(cluster.bootstrap) as admin:
+        config = {"min.insync.replicas": "3", "max.message.bytes": str(TEN_MIB)}
+        await admin.create_topic("swell", partitions=1, replication_factor=3, config=config)
+    values = [bytes([number]) * (TEN_MIB - 1_000) for number in range(3)]
+    async with AIOKafkaProducer(
+        bootstrap_servers=cluster.kafka_bootstrap, max_request_size=TEN_MIB
+    ) as producer:
+        for value in values:
+            await producer.send_and_wait("swell", value)
+        with pytest.raises(MessageSizeTooLargeError):
+            await producer.send_and_wait("swell", bytes(TEN_MIB - 50))
+    assert [record.value for record in await read_all(cluster, "swell", 1)] == values
+    async with Consumer(cluster.bootstrap, offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("swell", 0)])
+        assert [(await consumer.getone()).value for _ in values] == values
 
 
 async def test_batches_of_every_codec_are_stored_as_they_came(cluster: LocalCluster) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.config.limits import MESSAGE_BYTES_MAX, STORED_BATCH_BYTES_MAX
+from strandline.config.limits import STORED_BATCH_BYTES_MAX
 from strandline.errors import InvalidConfig
 from strandline.vocabulary.topic_config import TopicConfig
 
@@ -15,10 +15,15 @@ def test_the_largest_batch_is_that_of_kafka_by_default() -> None:
     assert "max.message.bytes" not in TopicConfig().overrides()
 
 
-@pytest.mark.parametrize("size", ["1023", str(STORED_BATCH_BYTES_MAX + 1), "-1", "", "1e6", "524288.5"])
-def test_a_size_that_no_message_carries_is_refused(size: str) -> None:
-    """The largest batch leaves room for the rest of a message of the replication stream."""
+@pytest.mark.parametrize("size", ["-1", str(2**31), "", "1e6", "524288.5"])
+def test_a_size_that_kafka_does_not_take_is_refused(size: str) -> None:
     with pytest.raises(InvalidConfig, match=r"max\.message\.bytes"):
         TopicConfig.parse({"max.message.bytes": size})
-    largest = TopicConfig.parse({"max.message.bytes": str(STORED_BATCH_BYTES_MAX)})
-    assert largest.max_message_bytes < MESSAGE_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    ("size", "in_force"), [(0, 0), (10_485_760,) * 2, (2**31 - 1, STORED_BATCH_BYTES_MAX)]
+)
+def test_any_size_of_kafkas_is_taken_and_the_largest_batch_has_a_bound(size: int, in_force: int) -> None:
+    config = TopicConfig.parse({"max.message.bytes": str(size)})
+    assert (config.max_message_bytes, config.batch_bytes_max) == (size, in_force)

@@ -73,7 +73,8 @@ OWN: Final = (
         "A compacted log with a dirty segment that began longer ago is compacted, however little is dirty.",
     ),
     OwnConfig(
-        "max.message.bytes", Kind.INT, "message.max.bytes", "The largest batch of records, as it is stored."
+        "max.message.bytes", Kind.INT, "message.max.bytes",
+        "The largest batch of records, as it is stored. Above 16 MiB, those are in force.",
     ),
     OwnConfig(
         "min.cleanable.dirty.ratio", Kind.DOUBLE, "log.cleaner.min.cleanable.ratio",
