@@ -45,6 +45,7 @@ from strandline.errors.log import DuplicateSequence as DuplicateSequence
 from strandline.errors.log import InvalidProducerEpoch as InvalidProducerEpoch
 from strandline.errors.log import InvalidRecord as InvalidRecord
 from strandline.errors.log import InvalidRequiredAcks as InvalidRequiredAcks
+from strandline.errors.log import InvalidTimestamp as InvalidTimestamp
 from strandline.errors.log import MessageTooLarge as MessageTooLarge
 from strandline.errors.log import NotEnoughReplicas as NotEnoughReplicas
 from strandline.errors.log import NotEnoughReplicasAfterAppend as NotEnoughReplicasAfterAppend

@@ -52,6 +52,12 @@ class InvalidRecord(StrandlineError):
     records: tuple[int, ...] = ()  # positions in the batch of the records that it is refused for
 
 
+class InvalidTimestamp(InvalidRecord):
+    """A time is further from the leader's clock than the topic allows. The batch was not appended."""
+
+    code = ErrorCode.INVALID_TIMESTAMP
+
+
 class MessageTooLarge(StrandlineError):
     code = ErrorCode.MESSAGE_TOO_LARGE
 

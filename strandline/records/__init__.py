@@ -29,7 +29,16 @@ from strandline.records.encode import (
     pack_within,
 )
 from strandline.records.filter import emptied, gap_batch, keep_records
-from strandline.records.header import HEADER_BYTES, STAMP_BYTES, BatchHeader, iterate, split, stamp, validate
+from strandline.records.header import (
+    HEADER_BYTES,
+    STAMP_BYTES,
+    BatchHeader,
+    iterate,
+    split,
+    stamp,
+    validate,
+    with_append_time,
+)
 
 __all__ = [
     "HEADER_BYTES",
@@ -59,4 +68,5 @@ __all__ = [
     "split",
     "stamp",
     "validate",
+    "with_append_time",
 ]

@@ -218,13 +218,19 @@ def check_consistent(header: BatchHeader) -> None:
         )
 
 
-def assemble(header: BatchHeader, body: bytes) -> bytes:
+def assemble(header: BatchHeader, body: Bytes) -> bytes:
     """A whole batch from its fields and its encoded and compressed records; length and CRC are computed."""
     covered = AFTER_CRC.pack(*header[6:])
-    crc = google_crc32c.extend(google_crc32c.value(covered), body)
+    crc = google_crc32c.extend(google_crc32c.value(covered), bytes(body))
     length = HEADER_BYTES - LENGTH_PREFIX_BYTES + len(body)
     head = HEADER.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc, *header[6:])
     return head + body
+
+
+def with_append_time(records: Bytes, header: BatchHeader, now_ms: int) -> bytes:
+    """The one batch, with this time for all of its records: LogAppendTime."""
+    stamped = header._replace(attributes=header.attributes | _LOG_APPEND_TIME, max_timestamp=now_ms)
+    return assemble(stamped, records[header.position + HEADER_BYTES : header.end])
 
 
 def stamp(header: BatchHeader, *, base_offset: int, leader_epoch: int) -> bytes:

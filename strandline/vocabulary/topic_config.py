@@ -40,6 +40,13 @@ class TopicConfig(BaseModel):
     max_message_bytes: int = Field(default=1_048_588, ge=0, le=INT32_MAX)
     """The largest batch, as it is stored; above 16 MiB, those are in force. strandline's producers make none
     larger than 512 KiB."""
+    message_timestamp_type: str = Field(default="CreateTime", pattern="^(CreateTime|LogAppendTime)$")
+    """CreateTime: records have the times that their producer gave. LogAppendTime: that of the append."""
+    message_timestamp_before_max_ms: int = Field(default=2**63 - 1, ge=0)
+    """With CreateTime, a batch is refused whose first record is older than this."""
+    message_timestamp_after_max_ms: int = Field(default=3600 * 1000, ge=0)
+    """With CreateTime, a batch is refused whose latest record lies further in the future than this, by the
+    leader's clock. Internal topics have no such bounds."""
     flush_messages: int = Field(default=2**63 - 1, ge=1)
     """1: fsync before the acknowledgement, on the leader and on every follower."""
     flush_ms: int = Field(default=2**63 - 1, ge=0)
@@ -64,6 +71,10 @@ class TopicConfig(BaseModel):
     @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
+
+    @property
+    def has_append_times(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
 
     @property
     def batch_bytes_max(self) -> int:

@@ -48,10 +48,8 @@ from strandline.errors import (
     StorageFailed,
 )
 from strandline.host import Host
-from strandline.ids import ACKS_ALL, BrokerEpoch, BrokerId, Offset
-from strandline.ports import (
-    Coordination,
-)
+from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, BrokerEpoch, BrokerId, Offset
+from strandline.ports import Coordination
 from strandline.security.principal import Principal
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
 
@@ -207,11 +205,14 @@ class Leadership:
                 expected_offset=expected_offset,
                 by=by,
                 any_first_sequence=any_first_sequence,
+                bounded_times=not self.replica.name.topic.startswith(INTERNAL_PREFIX),
             )
         except StorageFailed:
             self.step_down(None)
             raise
-        produced = Produced(appended.base_offset, log.log_start_offset, not appended.duplicate)
+        produced = Produced(
+            appended.base_offset, log.log_start_offset, not appended.duplicate, appended.append_time_ms
+        )
         if trace is not None and produced.appended:
             done = trace.produced(appended.base_offset, appended.next_offset, received, acks, done)
         counts = self.replica.counts

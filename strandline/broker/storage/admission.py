@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
-from strandline.records import HEADER_BYTES, BatchHeader, Codec, gap_batch, validate
+from strandline.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, UnsupportedCompression
+from strandline.records import HEADER_BYTES, BatchHeader, Codec, gap_batch, validate, with_append_time
 from strandline.records.decode import RECORD_BYTES_MIN
 from strandline.records.scan import COMPRESSION_RATIO_MAX, first_without_key, glance
+from strandline.vocabulary.topic_config import TopicConfig
 
+NO_TIMESTAMP: Final = -1
+"""The time of a record whose producer gave none."""
+RECORDS_NAMED_MAX: Final = 10_000
+"""Records of a batch that is searched for those with a wrong time, on the event loop."""
 KEYED_RECORDS_MAX: Final = 65_536
 """Records in one batch for a compacted topic, whose leader reads each, on its event loop."""
 
@@ -21,6 +26,8 @@ class Appended:
     base_offset: int
     next_offset: int
     duplicate: bool = False
+    append_time_ms: int = NO_TIMESTAMP
+    """The time that its records got from the leader (LogAppendTime), unless it was there before."""
 
 
 def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> BatchHeader:
@@ -46,6 +53,43 @@ def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> Bat
     if keyed:
         _check_keys(records, header)
     return header
+
+
+def check_times(records: bytes, header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
+    """Refuses times that are too far from this broker's clock: the largest and the first one of the batch are
+    looked at, as its header has them. Other records are read only to name those that are wrong.
+
+    Raises InvalidTimestamp, also for a batch that claims to have its time from a broker.
+    """
+    if header.is_log_append_time:
+        raise InvalidTimestamp("the batch claims to have its time from a broker: only brokers give that")
+    if config.has_append_times:
+        return
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    first = header.base_timestamp
+    if header.max_timestamp <= latest and (first >= earliest or first == NO_TIMESTAMP):
+        return
+    refusal = InvalidTimestamp(
+        f"the batch has times from {first} to {header.max_timestamp} ms; by message.timestamp.before.max.ms "
+        f"and message.timestamp.after.max.ms, {earliest} to {latest} are taken now"
+    )
+    if header.record_count <= RECORDS_NAMED_MAX:
+        times = ((index, each.timestamp) for index, each in enumerate(glance(records, header)))
+        refusal.records = tuple(
+            index for index, at in times if at != NO_TIMESTAMP and not earliest <= at <= latest
+        )
+    raise refusal
+
+
+def stored(
+    records: bytes, header: BatchHeader, config: TopicConfig, now_ms: int
+) -> tuple[bytes, BatchHeader]:
+    """The batch as the topic's config wants it in the log."""
+    if not config.has_append_times:
+        return records, header
+    stamped = with_append_time(records, header, now_ms)
+    return stamped, BatchHeader.parse(stamped)
 
 
 def _check_count(header: BatchHeader) -> None:

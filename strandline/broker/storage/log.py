@@ -15,7 +15,7 @@ from sys import maxsize
 from strandline.broker.core.replication.epochs import EpochCache
 from strandline.broker.core.replication.producer_state import By, Duplicate, ProducerState
 from strandline.broker.storage import admission
-from strandline.broker.storage.admission import Appended
+from strandline.broker.storage.admission import NO_TIMESTAMP, Appended
 from strandline.broker.storage.compaction.install import Compactor
 from strandline.broker.storage.compaction.rewrite import Compaction
 from strandline.broker.storage.fence import Fence
@@ -191,8 +191,10 @@ class PartitionLog:
     def append_as_leader(
         self, records: bytes, epoch: int, *, now_ms: int,
         expected_offset: int | None = None, by: By = None, any_first_sequence: bool = False,
+        bounded_times: bool = False,
     ) -> Appended:  # fmt: skip
-        """Append one batch under the next offsets and this epoch. For `by` and more see `ProducerState`.
+        """Append one batch under the next offsets and this epoch. For `by` and more see `ProducerState`;
+        `bounded_times`: `admission.check_times` has to pass, too.
 
         A batch that an idempotent producer sent before is not written again: its old offsets are returned,
         wherever the log ends by now. Raises before anything is written: CorruptMessage, MessageTooLarge,
@@ -213,13 +215,17 @@ class PartitionLog:
                 f"{self.directory.name} ends at offset {base_offset}, not {expected_offset}",
                 limit=base_offset,
             )
+        if bounded_times:
+            admission.check_times(records, header, config, now_ms)
+        records, header = admission.stored(records, header, config, now_ms)
         with self._fence.repeatable:
             segment = self._segment_for(len(records), header.record_count, now_ms)
             head = stamp(header, base_offset=base_offset, leader_epoch=epoch)
             position = segment.write((head, memoryview(records)[STAMP_BYTES:]), len(records))
             self.producers.record(header, base_offset, now_ms, by)
             segment.note(header, base_offset, position, config.index_interval_bytes, now_ms)
-        return Appended(base_offset, segment.next_offset)
+        append_time_ms = header.max_timestamp if header.is_log_append_time else NO_TIMESTAMP
+        return Appended(base_offset, segment.next_offset, append_time_ms=append_time_ms)
 
     def append_as_follower(self, records: bytes) -> None:
         """Append the leader's batches, under the leader's offsets and epochs.

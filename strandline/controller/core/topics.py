@@ -35,7 +35,13 @@ NEW_PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 """The bound over all topics that one request creates: they are placed together."""
 
 INTERNAL_CONFIGS: Final = frozenset(
-    {"cleanup.policy", "unclean.leader.election.enable", "max.message.bytes", "min.compaction.lag.ms"}
+    {
+        "cleanup.policy",
+        "max.message.bytes",
+        "message.timestamp.type",
+        "min.compaction.lag.ms",
+        "unclean.leader.election.enable",
+    }
 )
 """Configs of internal topics that the system sets. Retention, segments and `min.insync.replicas` are the
 administrator's."""

@@ -6,12 +6,21 @@ from __future__ import annotations
 import pytest
 
 from strandline.broker.storage import admission
-from strandline.broker.storage.admission import KEYED_RECORDS_MAX
+from strandline.broker.storage.admission import KEYED_RECORDS_MAX, RECORDS_NAMED_MAX
 from strandline.config.limits import RECORDS_BYTES_MAX
-from strandline.errors import CorruptMessage, InvalidRecord
-from strandline.records import HEADER_BYTES, BatchHeader, Codec, decode_columns, encode_batch, encode_values
+from strandline.errors import CorruptMessage, InvalidRecord, InvalidTimestamp
+from strandline.records import (
+    HEADER_BYTES,
+    BatchHeader,
+    Codec,
+    decode_columns,
+    encode_batch,
+    encode_values,
+    with_append_time,
+)
 from strandline.records.header import assemble
 from strandline.records.scan import BROKER_DECOMPRESSED_BYTES_MAX
+from strandline.vocabulary.topic_config import TopicConfig
 from tests.strandline.records.hostile_batches import timed
 
 BYTES_MAX = RECORDS_BYTES_MAX
@@ -48,6 +57,56 @@ def test_the_smallest_records_there_are_pass_in_every_codec(codec: Codec, count:
     """A correctly encoded batch is never refused."""
     header = admission.from_producer(encode_values([b""] * count, 0, codec=codec), bytes_max=BYTES_MAX)
     assert header.record_count == count
+
+
+# --- times ----------------------------------------------------------------------------------------
+
+NOW_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize(
+    ("times", "config", "wrong"),
+    [
+        ((NOW_MS, NOW_MS + HOUR_MS), TopicConfig(), None),
+        ((0, -1), TopicConfig(), None),
+        ((NOW_MS, NOW_MS + HOUR_MS + 1, NOW_MS * 1_000, -1), TopicConfig(), (1, 2)),
+        ((NOW_MS + 6, NOW_MS), TopicConfig(message_timestamp_after_max_ms=5), (0,)),
+        ((NOW_MS - 5, NOW_MS), TopicConfig(message_timestamp_before_max_ms=5), None),
+        ((NOW_MS - 6, NOW_MS, -1), TopicConfig(message_timestamp_before_max_ms=5), (0,)),
+        ((-1, NOW_MS), TopicConfig(message_timestamp_before_max_ms=5), None),
+        ((0, NOW_MS * 1_000), TopicConfig(message_timestamp_type="LogAppendTime"), None),
+    ],
+)
+def test_times_too_far_from_the_leaders_clock_are_refused(
+    codec: Codec, times: tuple[int, ...], config: TopicConfig, wrong: tuple[int, ...] | None
+) -> None:
+    """Microseconds in place of milliseconds lie in the year 55840: look-ups by time never pass them."""
+    data = encode_batch([(None, b"v", (), at) for at in times], codec=codec)
+    header = BatchHeader.parse(data)
+    if wrong is None:
+        admission.check_times(data, header, config, NOW_MS)
+        return
+    with pytest.raises(InvalidTimestamp) as refused:
+        admission.check_times(data, header, config, NOW_MS)
+    assert refused.value.records == wrong and str(times[0]) in refused.value.message
+
+
+def test_of_many_records_those_with_a_wrong_time_are_not_named() -> None:
+    """Each record that is read keeps the event loop."""
+    data = encode_values([b""] * (RECORDS_NAMED_MAX + 1), NOW_MS * 2)
+    with pytest.raises(InvalidTimestamp) as refused:
+        admission.check_times(data, BatchHeader.parse(data), TopicConfig(), NOW_MS)
+    assert refused.value.records == ()
+
+
+def test_a_producer_may_not_say_that_a_broker_gave_the_time() -> None:
+    data = encode_values([b""], NOW_MS)
+    stamped = with_append_time(data, BatchHeader.parse(data), NOW_MS)
+    for config in (TopicConfig(), TopicConfig(message_timestamp_type="LogAppendTime")):
+        with pytest.raises(InvalidTimestamp, match="claims"):
+            admission.check_times(stamped, BatchHeader.parse(stamped), config, NOW_MS)
 
 
 # --- compacted topics -----------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from strandline.broker.storage.log import PartitionLog
-from strandline.records import PackedRecords, encode_batch
-from tests.broker.storage.support.disk import append, new_log, offset_for_timestamp
+from strandline.records import Codec, PackedRecords, encode_batch, encode_values, validate
+from tests.broker.storage.support.disk import SMALL, append, contents, new_log, offset_for_timestamp
 from tests.strandline.records.hostile_batches import timed
 
 
@@ -26,6 +26,27 @@ def test_a_time_finds_its_first_record() -> None:
 def append_times(log: PartitionLog, times: list[int], step: int) -> None:
     data = encode_batch([(None, b"x" * 80, (), time) for time in times])
     assert log.append_as_leader(data, 1, now_ms=0).base_offset == step
+
+
+def test_the_time_of_an_append_is_that_of_all_records_on_every_replica() -> None:
+    """LogAppendTime: readers, followers, look-ups and retention have it from the batch."""
+    config = SMALL.model_copy(update={"message_timestamp_type": "LogAppendTime"})
+    log, _ = new_log(config)
+    append(log, b"a", b"b", timestamp=5, now_ms=100)
+    data = encode_values([b"c"], 7_000, producer_id=7, producer_epoch=0, base_sequence=0, codec=Codec.GZIP)
+    appended = log.append_as_leader(data, 1, now_ms=200, bounded_times=True)
+    assert (appended.base_offset, appended.append_time_ms) == (2, 200)
+    again = log.append_as_leader(data, 1, now_ms=300, bounded_times=True)
+    assert (again.base_offset, again.duplicate, again.append_time_ms) == (2, True, -1)
+    copy, _ = new_log()
+    copy.append_as_follower(log.read(0, 1 << 20, below=3))
+    for each in (log, copy):
+        validate(each.read(0, 1 << 20, below=3))
+        assert [(found.value, found.timestamp) for found in contents(each)] == [
+            (b"a", 100), (b"b", 100), (b"c", 200),
+        ]  # fmt: skip
+        assert offset_for_timestamp(each, 101, below=3) == (2, 200)
+        assert offset_for_timestamp(each, 201, below=3) is None
 
 
 def test_a_batch_that_does_not_decode_is_found_by_its_header() -> None:

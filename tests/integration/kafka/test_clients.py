@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
-from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.errors import InvalidTimestampError, MessageSizeTooLargeError
 
 from strandline import Admin, Consumer, Producer, TopicPartition
+from strandline.adapters.system.clock import SystemClock
 from strandline.config.limits import MIB
+from strandline.errors import InvalidTimestamp
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS
@@ -54,6 +56,32 @@ async def read_all(cluster: LocalCluster, topic: str, partitions: int = PARTITIO
         return found
     finally:
         await consumer.stop()
+
+
+async def test_the_leader_gives_the_times_or_refuses_those_of_the_future(cluster: LocalCluster) -> None:
+    """LogAppendTime, and `message.timestamp.after.max.ms`, to clients of both kinds."""
+    before_ms, far_ms = SystemClock().wall_ms(), 4_102_444_800_000
+    async with Admin(cluster.bootstrap) as admin:
+        config = {"min.insync.replicas": "2", "message.timestamp.type": "LogAppendTime"}
+        await admin.create_topic("appended", partitions=1, replication_factor=3, config=config)
+    await create(cluster, "created", 1)
+    async with AIOKafkaProducer(bootstrap_servers=cluster.kafka_bootstrap) as producer:
+        metadata = await producer.send_and_wait("appended", b"1", timestamp_ms=far_ms)
+        assert before_ms <= metadata.timestamp < far_ms and metadata.timestamp_type == 1
+        with pytest.raises(InvalidTimestampError):
+            await producer.send_and_wait("created", b"1", timestamp_ms=far_ms)
+    async with Producer(cluster.bootstrap) as own:
+        await own.send_and_wait("appended", b"2", timestamp_ms=5)
+        with pytest.raises(InvalidTimestamp, match=r"message\.timestamp\.after\.max\.ms"):
+            await own.send_and_wait("created", b"2", timestamp_ms=far_ms)
+        await own.send_and_wait("created", b"3", timestamp_ms=5)
+    read = await read_all(cluster, "appended", 1)
+    assert [each.value for each in read] == [b"1", b"2"]
+    assert all(before_ms <= each.timestamp < far_ms and each.timestamp_type == 1 for each in read)
+    assert [(each.value, each.timestamp) for each in await read_all(cluster, "created", 1)] == [(b"3", 5)]
+    async with Consumer(cluster.bootstrap, offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("appended", 0)])
+        assert [(await consumer.getone()).timestamp for _ in read] == [each.timestamp for each in read]
 
 
 async def test_a_batch_of_ten_mib_is_replicated_and_read_by_every_consumer(cluster: LocalCluster) -> None:

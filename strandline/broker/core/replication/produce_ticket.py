@@ -15,6 +15,8 @@ class Produced:
     base_offset: int
     log_start_offset: int
     appended: bool = True
+    append_time_ms: int = -1
+    """The time that the leader gave to its records; -1: they have their own."""
 
 
 ProduceOutcome = Produced | StrandlineError

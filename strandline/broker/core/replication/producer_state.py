@@ -27,7 +27,7 @@ By = Principal | None
 """A caller; None: not known, or callers are not distinguished."""
 
 UNKNOWN_CRC: Final = -1
-"""The CRC of a batch that compaction rewrote, or that an old snapshot remembers."""
+"""The CRC of a batch that compaction rewrote or a leader gave its time, or that an old snapshot remembers."""
 
 
 class RememberedBatch(NamedTuple):
@@ -241,7 +241,7 @@ def _follow(producer: Producer, header: BatchHeader) -> Accept | Duplicate:
 def _crc_as_appended(header: BatchHeader) -> int:
     """The CRC of the batch as its producer sent it, if the log still holds that batch."""
     rewritten = header.record_count <= header.last_offset_delta or header.delete_horizon_ms is not None
-    return UNKNOWN_CRC if rewritten else header.crc
+    return UNKNOWN_CRC if rewritten or header.is_log_append_time else header.crc
 
 
 def precedes(sequence: int, other: int) -> bool:

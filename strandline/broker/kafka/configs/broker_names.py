@@ -121,10 +121,6 @@ FIXED: Final = (
     FixedConfig(
         "compression.type", Kind.STRING, "producer", "Batches are stored as their producer compressed them."
     ),
-    FixedConfig(
-        "log.message.timestamp.type", Kind.STRING, "CreateTime",
-        "Records keep the time that their producer gave.",
-    ),
 )  # fmt: skip
 
 

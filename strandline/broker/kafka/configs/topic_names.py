@@ -77,6 +77,18 @@ OWN: Final = (
         "The largest batch of records, as it is stored. Above 16 MiB, those are in force.",
     ),
     OwnConfig(
+        "message.timestamp.after.max.ms", Kind.LONG, "log.message.timestamp.after.max.ms",
+        "With CreateTime, a batch is refused whose latest record lies further in the future than this.",
+    ),
+    OwnConfig(
+        "message.timestamp.before.max.ms", Kind.LONG, "log.message.timestamp.before.max.ms",
+        "With CreateTime, a batch is refused whose first record is older than this.",
+    ),
+    OwnConfig(
+        "message.timestamp.type", Kind.STRING, "log.message.timestamp.type",
+        "CreateTime: records have the times that their producer gave. LogAppendTime: that of the append.",
+    ),
+    OwnConfig(
         "min.cleanable.dirty.ratio", Kind.DOUBLE, "log.cleaner.min.cleanable.ratio",
         "A log is compacted once more than this fraction of it was written since the last compaction.",
     ),
@@ -110,11 +122,9 @@ FIXED: Final = (
         "compression.type", Kind.STRING, "producer", "Batches are stored as their producer compressed them."
     ),
     FixedConfig(
-        "message.timestamp.type", Kind.STRING, "CreateTime", "Records keep the time that their producer gave."
+        "message.timestamp.difference.max.ms", Kind.LONG, _FOREVER,
+        "Removed from Kafka: use message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
     ),
-    FixedConfig("message.timestamp.difference.max.ms", Kind.LONG, _FOREVER, "Any timestamp is taken."),
-    FixedConfig("message.timestamp.before.max.ms", Kind.LONG, _FOREVER, "Any timestamp is taken."),
-    FixedConfig("message.timestamp.after.max.ms", Kind.LONG, _FOREVER, "Any timestamp is taken."),
     FixedConfig("remote.storage.enable", Kind.BOOLEAN, "false", "There is no tiered storage."),
     FixedConfig(
         "leader.replication.throttled.replicas", Kind.LIST, "",

@@ -52,6 +52,8 @@ class ProducedPartition(NamedTuple):
     leader: CurrentLeader | None = None
     wrong: tuple[int, ...] = ()
     """Positions in the batch of the records that it was refused for (KIP-467)."""
+    append_time_ms: int = -1
+    """The time that the leader gave to its records; -1: they have their own."""
 
 
 class ProduceAnswer(NamedTuple):
@@ -79,7 +81,7 @@ _PRODUCED: Final = Struct(
     INT32("index", "partition"),
     ERROR,
     INT64("base_offset"),
-    constant("log_append_time_ms", INT64, -1, since=2),  # records keep the time of their creation
+    INT64("log_append_time_ms", "append_time_ms", since=2),
     INT64("log_start_offset", since=5),
     row("record_errors", Array(_WRONG), "wrong", since=8),
     STRING("error_message", "message", since=8, nullable=8),

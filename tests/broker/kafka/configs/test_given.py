@@ -30,10 +30,10 @@ def test_what_is_strandlines_is_passed_on_and_what_is_true_is_left_out() -> None
         "cleanup.policy": "compact, delete",
         "segment.bytes": " 52428800",
         "unclean.leader.election.enable": "TRUE",
-        "message.timestamp.type": "CreateTime",
+        "message.timestamp.type": "LogAppendTime",
         "segment.index.bytes": "52428800",
         "compression.type": "producer",
-        "message.timestamp.after.max.ms": "9223372036854775807",
+        "message.timestamp.difference.max.ms": "9223372036854775807",
         "leader.replication.throttled.replicas": "",
         "preallocate": "TRUE",
         "segment.jitter.ms": "60000",
@@ -42,6 +42,7 @@ def test_what_is_strandlines_is_passed_on_and_what_is_true_is_left_out() -> None
     }
     assert topic_config(list(given.items())) == {
         "cleanup.policy": "compact,delete",
+        "message.timestamp.type": "LogAppendTime",
         "segment.bytes": "52428800",
         "unclean.leader.election.enable": "true",
     }
@@ -61,7 +62,7 @@ def test_what_clients_read_they_may_set(known: FixedConfig | IgnoredConfig) -> N
     ("name", "value", "reason"),
     [
         ("compression.type", "zstd", "'producer' only"),
-        ("message.timestamp.type", "LogAppendTime", "keep the time"),
+        ("message.timestamp.difference.max.ms", "1000", "Removed from Kafka"),
         ("remote.storage.enable", "true", "no tiered storage"),
         ("follower.replication.throttled.replicas", "*", "by a reassignment"),
         ("segment.index.bytes", "ten", "no whole number"),

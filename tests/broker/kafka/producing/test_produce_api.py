@@ -46,6 +46,27 @@ async def test_a_producer_learns_which_records_lack_a_key(tmp_path: Path) -> Non
     assert (found.error, found.wrong) == (ErrorCode.INVALID_RECORD, (1, 3))
 
 
+async def test_a_producer_learns_which_times_are_wrong_and_which_the_leader_gave(tmp_path: Path) -> None:
+    """Microseconds in place of milliseconds are refused, unless the leader gives the times."""
+    answers: list[ProduceAnswer] = []
+    now_ms = CLOCK.wall_ms()
+    records = encode_batch([(None, b"", (), time) for time in (now_ms, now_ms * 1_000)])
+    async with seated(tmp_path) as seat:
+        seat.lead(5)
+        alone = led_by(ME, ME, epoch=6)
+        seat.manager.lead(seat.replica, alone, seat.write(alone))
+        leadership = seat.replica.leadership
+        assert leadership is not None
+        leadership.core.assign(seat.replica.assignment, 1, CLOCK.monotonic())
+        for config in (TopicConfig(), TopicConfig(message_timestamp_type="LogAppendTime")):
+            seat.replica.log.reconfigure(config)
+            assert api_of(seat).begin(request(records), CALL, answers.append)
+    refused, taken = [found for answer in answers for topic in answer.topics for found in topic.partitions]
+    assert (refused.error, refused.wrong, refused.append_time_ms) == (ErrorCode.INVALID_TIMESTAMP, (1,), -1)
+    assert (taken.error, taken.base_offset) == (0, 0)
+    assert now_ms <= taken.append_time_ms <= CLOCK.wall_ms()
+
+
 async def test_a_producer_that_the_log_does_not_know_goes_on_with_any_sequence(tmp_path: Path) -> None:
     """KIP-360: its topic was made anew, or its records are gone. From there on its sequences have no gap."""
     answers: list[ProduceAnswer] = []

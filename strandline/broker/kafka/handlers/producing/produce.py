@@ -190,7 +190,8 @@ class _Outcomes:
             wrong = outcome.records if isinstance(outcome, InvalidRecord) else ()
             found = ProducedPartition(name.partition, code, -1, -1, outcome.message, leader, wrong)
         else:
-            found = ProducedPartition(name.partition, 0, outcome.base_offset, outcome.log_start_offset)
+            base, start = outcome.base_offset, outcome.log_start_offset
+            found = ProducedPartition(name.partition, 0, base, start, append_time_ms=outcome.append_time_ms)
         self._found[position] = found
         self.close()
 
