@@ -37,8 +37,10 @@ PRODUCE_STORAGE_SINCE: Final = 4
 FETCH_STORAGE_SINCE: Final = 6
 """Clients of earlier versions do not know KAFKA_STORAGE_ERROR."""
 FETCH_EPOCHS_SINCE: Final = 9
-LIST_OFFSETS_EPOCHS_SINCE: Final = 5
 """Clients of earlier versions do not know UNKNOWN_LEADER_EPOCH and OFFSET_NOT_AVAILABLE."""
+LIST_OFFSETS_EPOCHS_SINCE: Final = 4
+LIST_OFFSETS_NOT_AVAILABLE_SINCE: Final = 5
+"""Clients of version 4 know the first of the two."""
 COMMIT_IDS_SINCE: Final = 10
 """Clients of earlier versions do not know UNKNOWN_TOPIC_ID."""
 
@@ -64,13 +66,16 @@ def produce_code(error: StrandlineError, version: int) -> int:
 
 
 def fetch_code(error: StrandlineError | None, version: int) -> int:
-    return _known(
-        code_of(error), storage=version >= FETCH_STORAGE_SINCE, epochs=version >= FETCH_EPOCHS_SINCE
-    )
+    newer = version >= FETCH_EPOCHS_SINCE
+    return _known(code_of(error), storage=version >= FETCH_STORAGE_SINCE, epochs=newer, not_available=newer)
 
 
 def list_offsets_code(error: StrandlineError | None, version: int) -> int:
-    return _known(code_of(error), epochs=version >= LIST_OFFSETS_EPOCHS_SINCE)
+    return _known(
+        code_of(error),
+        epochs=version >= LIST_OFFSETS_EPOCHS_SINCE,
+        not_available=version >= LIST_OFFSETS_NOT_AVAILABLE_SINCE,
+    )
 
 
 def commit_code(error: StrandlineError | None, version: int) -> int:
@@ -88,10 +93,12 @@ def heartbeat_code(error: StrandlineError) -> int:
     return 0 if isinstance(error, CoordinatorLoading) else code_of(error)
 
 
-def _known(code: int, *, storage: bool = True, epochs: bool = True) -> int:
+def _known(code: int, *, storage: bool = True, epochs: bool = True, not_available: bool = True) -> int:
     """The nearest number that a client of this version knows."""
     if not storage and code == ErrorCode.KAFKA_STORAGE_ERROR:
         return int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if not epochs and code in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.OFFSET_NOT_AVAILABLE):
+    if not epochs and code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+        return int(ErrorCode.LEADER_NOT_AVAILABLE)
+    if not not_available and code == ErrorCode.OFFSET_NOT_AVAILABLE:
         return int(ErrorCode.LEADER_NOT_AVAILABLE)
     return code

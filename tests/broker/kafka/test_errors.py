@@ -41,6 +41,7 @@ def test_old_clients_get_the_nearest_number_that_they_know() -> None:
     assert [fetch_code(StorageFailed(""), version) for version in (5, 6)] == [6, 56]
     assert [fetch_code(UnknownLeaderEpoch(""), version) for version in (8, 9)] == [5, 75]
     assert [list_offsets_code(OffsetNotAvailable(""), version) for version in (4, 5)] == [5, 78]
+    assert [list_offsets_code(UnknownLeaderEpoch(""), version) for version in (3, 4)] == [5, 75]
 
 
 def test_a_member_does_not_learn_that_its_coordinator_still_reads_its_groups() -> None:

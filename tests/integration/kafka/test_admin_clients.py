@@ -255,7 +255,7 @@ async def test_librdkafka_administers_groups(
         group_described = future.result(WAIT_S)
         assert (group_described.state, group_described.partition_assignor) == (found.state, "range")
         (member,) = group_described.members
-        assert member.host == "127.0.0.1"
+        assert member.host == "/127.0.0.1"
         assert {each.partition for each in member.assignment.topic_partitions} == PARTITIONS
 
     def change(group: str) -> None:

@@ -119,7 +119,7 @@ async def test_groups_are_described_and_one_that_is_not_known_is_dead(cluster: S
     assert (known.error, known.state) == (0, "Stable")
     assert (known.protocol_type, known.protocol) == ("consumer", "range")
     (member,) = known.members
-    assert (member.member, member.client_id, member.host) == (joined.member, "test", "192.0.2.1")
+    assert (member.member, member.client_id, member.host) == (joined.member, "test", "/192.0.2.1")
     assert (member.metadata, member.assignment) == (b"topics", b"all")
     assert (unknown.error, unknown.state, unknown.members) == (0, "Dead", ())
     assert nameless.error == INVALID_GROUP

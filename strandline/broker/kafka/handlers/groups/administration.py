@@ -101,6 +101,7 @@ class GroupAdministrationApi:
 
 
 def _described(group: DescribedGroup) -> GroupDescription:
+    """Hosts look as those of Kafka's brokers, whose Java writes an address after the name of its host."""
     return GroupDescription(
         group.group,
         0,
@@ -110,7 +111,7 @@ def _described(group: DescribedGroup) -> GroupDescription:
         group.protocol,
         tuple(
             MemberDescription(
-                each.member, each.instance, each.client_id, each.host, each.metadata, each.assignment
+                each.member, each.instance, each.client_id, f"/{each.host}", each.metadata, each.assignment
             )
             for each in group.members
         ),

@@ -20,7 +20,7 @@ from strandline.broker.kafka.wire.groups.membership import (
     SyncGroupAnswer,
     SyncGroupRequest,
 )
-from strandline.errors import ErrorCode, StrandlineError
+from strandline.errors import ErrorCode, StrandlineError, UnknownMemberId
 from strandline.vocabulary.groups import (
     GroupProtocol,
     Heartbeat,
@@ -112,6 +112,8 @@ class MembersApi:
         )
         try:
             left = await self._groups.leave(asked, call.caller)
+        except UnknownMemberId as error:  # of the group: as Kafka, it is said of each member
+            left = tuple(LeftMember(each.member, error) for each in request.members)
         except StrandlineError as error:
             return LeaveGroupAnswer(code_of(error))
         return LeaveGroupAnswer(0, tuple(map(_left, request.members, left)))
@@ -131,4 +133,5 @@ def _joined(joined: Joined, protocol_type: str) -> JoinGroupAnswer:
 
 
 def _left(asked: MemberThatLeaves, left: LeftMember) -> MemberThatLeft:
-    return MemberThatLeft(left.member, asked.instance, code_of(left.error))
+    """The member by the id that was asked for, also if that is empty: Java's client looks for it."""
+    return MemberThatLeft(asked.member, asked.instance, code_of(left.error))
