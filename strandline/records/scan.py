@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from strandline.config.limits import RECORDS_BYTES_MAX
+from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.errors import CorruptMessage, InvalidRecord
 from strandline.records.compression import Codec, decompress
 from strandline.records.encode import offset_deltas
@@ -18,6 +18,11 @@ record, which has its own offset, takes at least a quarter of a byte."""
 
 BROKER_DECOMPRESSED_BYTES_MAX: Final = COMPRESSION_RATIO_MAX * RECORDS_BYTES_MAX
 """The most bytes that a broker decompresses of one batch, where it reads records at all."""
+
+HEADERS_LOOKED_AT_MAX: Final = 64
+COMPRESSED_BYTES_LOOKED_AT_MAX: Final = 4 * KIB
+BYTES_LOOKED_AT_MAX: Final = 16 * KIB
+"""How much of a batch is read to find a header without a key."""
 
 _NULL: Final = 1
 """The length -1 in zigzag encoding."""
@@ -134,6 +139,37 @@ def _first_without_key(body: bytes, header: BatchHeader) -> int | None:
     if at != len(body):
         raise ValueError(f"{len(body) - at} bytes are left over after the last record")
     return None
+
+
+def has_header_without_key(records: Bytes, header: BatchHeader) -> bool:
+    """Whether the first record of the batch has a header with a null key, which Java's readers cannot pass.
+
+    To read each of many records takes 13 times as long as the other checks of a batch. A compressed batch is
+    read if it is small. False for records that cannot be decoded: they are opaque to a broker.
+    """
+    codec, start = header.codec, header.position + HEADER_BYTES
+    if not header.record_count or (codec is not Codec.NONE and header.size > COMPRESSED_BYTES_LOOKED_AT_MAX):
+        return False
+    body = bytes(records[start : min(header.end, start + BYTES_LOOKED_AT_MAX)])
+    try:
+        return _has_header_without_key(decompress(codec, body, bytes_max=BYTES_LOOKED_AT_MAX))
+    except (IndexError, ValueError, CorruptMessage):
+        return False
+
+
+def _has_header_without_key(body: bytes) -> bool:
+    at = 0
+    for skipped in (0, 1, 0):  # length; attributes and time; offset
+        _, at = decode_varint(body, at + skipped)
+    for _ in range(2):  # key, value
+        _, at = _past(body, at)
+    count, at = decode_varint(body, at)
+    for _ in range(min(count, HEADERS_LOOKED_AT_MAX)):
+        keyed, at = _past(body, at)
+        if not keyed:
+            return True
+        _, at = _past(body, at)
+    return False
 
 
 def _body(records: Bytes, header: BatchHeader, bytes_max: int) -> bytes:

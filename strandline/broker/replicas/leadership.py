@@ -205,7 +205,7 @@ class Leadership:
                 expected_offset=expected_offset,
                 by=by,
                 any_first_sequence=any_first_sequence,
-                bounded_times=not self.replica.name.topic.startswith(INTERNAL_PREFIX),
+                from_client=not self.replica.name.topic.startswith(INTERNAL_PREFIX),
             )
         except StorageFailed:
             self.step_down(None)

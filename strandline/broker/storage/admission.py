@@ -8,7 +8,12 @@ from typing import Final
 from strandline.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, UnsupportedCompression
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, gap_batch, validate, with_append_time
 from strandline.records.decode import RECORD_BYTES_MIN
-from strandline.records.scan import COMPRESSION_RATIO_MAX, first_without_key, glance
+from strandline.records.scan import (
+    COMPRESSION_RATIO_MAX,
+    first_without_key,
+    glance,
+    has_header_without_key,
+)
 from strandline.vocabulary.topic_config import TopicConfig
 
 NO_TIMESTAMP: Final = -1
@@ -53,6 +58,15 @@ def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> Bat
     if keyed:
         _check_keys(records, header)
     return header
+
+
+def check_client(records: bytes, header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
+    """What only batches of clients have to pass. Raises InvalidRecord, InvalidTimestamp."""
+    check_times(records, header, config, now_ms)
+    if has_header_without_key(records, header):
+        refusal = InvalidRecord("record 0 of the batch has a header without a key")
+        refusal.records = (0,)
+        raise refusal
 
 
 def check_times(records: bytes, header: BatchHeader, config: TopicConfig, now_ms: int) -> None:

@@ -191,10 +191,10 @@ class PartitionLog:
     def append_as_leader(
         self, records: bytes, epoch: int, *, now_ms: int,
         expected_offset: int | None = None, by: By = None, any_first_sequence: bool = False,
-        bounded_times: bool = False,
+        from_client: bool = False,
     ) -> Appended:  # fmt: skip
         """Append one batch under the next offsets and this epoch. For `by` and more see `ProducerState`;
-        `bounded_times`: `admission.check_times` has to pass, too.
+        `from_client`: `admission.check_client` has to pass, too.
 
         A batch that an idempotent producer sent before is not written again: its old offsets are returned,
         wherever the log ends by now. Raises before anything is written: CorruptMessage, MessageTooLarge,
@@ -215,8 +215,8 @@ class PartitionLog:
                 f"{self.directory.name} ends at offset {base_offset}, not {expected_offset}",
                 limit=base_offset,
             )
-        if bounded_times:
-            admission.check_times(records, header, config, now_ms)
+        if from_client:
+            admission.check_client(records, header, config, now_ms)
         records, header = admission.stored(records, header, config, now_ms)
         with self._fence.repeatable:
             segment = self._segment_for(len(records), header.record_count, now_ms)
