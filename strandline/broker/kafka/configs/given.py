@@ -6,7 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from strandline.broker.kafka.configs.kinds import canonical
-from strandline.broker.kafka.configs.topic_names import BY_NAME, FixedConfig, OwnConfig, TopicConfigName
+from strandline.broker.kafka.configs.topic_names import (
+    BY_NAME,
+    FixedConfig,
+    IgnoredConfig,
+    OwnConfig,
+    TopicConfigName,
+)
 from strandline.errors import InvalidConfig, InvalidRequest
 from strandline.ids import named_twice
 
@@ -49,4 +55,6 @@ def one_topic_config(name: str, value: str) -> dict[str, str]:
             raise InvalidConfig(
                 f"{name}={value!r}: strandline has {known.value!r} only. {known.documentation}"
             )
+        case IgnoredConfig() if known.values and text not in known.values:
+            raise InvalidConfig(f"{name}={value!r}: give one of {', '.join(known.values)}")
     return {}

@@ -46,6 +46,8 @@ class IgnoredConfig:
     kind: Kind
     value: str
     documentation: str
+    values: tuple[str, ...] = ()
+    """The only ones that may be set; empty: all of the type."""
 
 
 OWN: Final = (
@@ -119,9 +121,6 @@ OWN: Final = (
 
 FIXED: Final = (
     FixedConfig(
-        "compression.type", Kind.STRING, "producer", "Batches are stored as their producer compressed them."
-    ),
-    FixedConfig(
         "message.timestamp.difference.max.ms", Kind.LONG, _FOREVER,
         "Removed from Kafka: use message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
     ),
@@ -140,6 +139,11 @@ _NOT_COMPRESSED: Final = "Ignored: brokers compress no batch."
 _NO_TIERS: Final = "Ignored: there is no tiered storage."
 
 IGNORED: Final = (
+    IgnoredConfig(
+        "compression.type", Kind.STRING, "producer",
+        "Ignored: batches are stored as their producer compressed them.",
+        ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+    ),
     IgnoredConfig("compression.gzip.level", Kind.INT, "-1", _NOT_COMPRESSED),
     IgnoredConfig("compression.lz4.level", Kind.INT, "9", _NOT_COMPRESSED),
     IgnoredConfig("compression.zstd.level", Kind.INT, "3", _NOT_COMPRESSED),

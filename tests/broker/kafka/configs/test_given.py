@@ -32,7 +32,7 @@ def test_what_is_strandlines_is_passed_on_and_what_is_true_is_left_out() -> None
         "unclean.leader.election.enable": "TRUE",
         "message.timestamp.type": "LogAppendTime",
         "segment.index.bytes": "52428800",
-        "compression.type": "producer",
+        "compression.type": "zstd",
         "message.timestamp.difference.max.ms": "9223372036854775807",
         "leader.replication.throttled.replicas": "",
         "preallocate": "TRUE",
@@ -61,7 +61,7 @@ def test_what_clients_read_they_may_set(known: FixedConfig | IgnoredConfig) -> N
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("compression.type", "zstd", "'producer' only"),
+        ("compression.type", "none", "give one of producer, uncompressed, gzip"),
         ("message.timestamp.difference.max.ms", "1000", "Removed from Kafka"),
         ("remote.storage.enable", "true", "no tiered storage"),
         ("follower.replication.throttled.replicas", "*", "by a reassignment"),
