@@ -12,8 +12,8 @@ RECORDS_BYTES_MAX: Final = 512 * KIB
 larger batches: with larger messages, protobuf's copies halve the rate."""
 
 STORED_BATCH_BYTES_MAX: Final = 16 * MIB
-"""The largest batch that any topic takes, whatever its config says: a leader checks and writes a batch in one
-turn of its event loop. A request by gRPC has at most MESSAGE_BYTES_MAX."""
+"""The largest batch that any topic takes, also if its config allows more: a leader checks and writes a batch
+in one turn of its event loop. A request by gRPC has at most MESSAGE_BYTES_MAX."""
 
 MESSAGE_BYTES_MAX: Final = 4 * MIB
 """The largest request that a broker or a controller accepts by gRPC. It leaves room to answer an

@@ -174,8 +174,7 @@ class Leadership:
         by: Principal | None = None,
         any_first_sequence: bool = False,
     ) -> None:
-        """Appends one batch. `done` is called once, now or when it commits. The last two: as for
-        `ProducerState`.
+        """Appends one batch. `done` is called once, now or when it commits. Last two: see `ProducerState`.
 
         Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed,
         StorageBusy, and the errors of the log.
@@ -210,9 +209,8 @@ class Leadership:
         except StorageFailed:
             self.step_down(None)
             raise
-        produced = Produced(
-            appended.base_offset, log.log_start_offset, not appended.duplicate, appended.append_time_ms
-        )
+        at, new = appended.base_offset, not appended.duplicate
+        produced = Produced(at, log.log_start_offset, new, appended.append_time_ms)
         if trace is not None and produced.appended:
             done = trace.produced(appended.base_offset, appended.next_offset, received, acks, done)
         counts = self.replica.counts

@@ -64,9 +64,7 @@ def check_client(records: bytes, header: BatchHeader, config: TopicConfig, now_m
     """What only batches of clients have to pass. Raises InvalidRecord, InvalidTimestamp."""
     check_times(records, header, config, now_ms)
     if has_header_without_key(records, header):
-        refusal = InvalidRecord("record 0 of the batch has a header without a key")
-        refusal.records = (0,)
-        raise refusal
+        raise InvalidRecord("record 0 of the batch has a header without a key")
 
 
 def check_times(records: bytes, header: BatchHeader, config: TopicConfig, now_ms: int) -> None:

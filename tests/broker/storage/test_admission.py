@@ -130,9 +130,8 @@ def with_null_key(number: int, *, codec: Codec = Codec.NONE, value: bytes = b"v"
 def test_a_header_without_a_key_is_refused(codec: Codec) -> None:
     """Java's consumers cannot read past it: one such record stopped all of them."""
     data = with_null_key(0, codec=codec)
-    with pytest.raises(InvalidRecord, match="record 0 of the batch has a header without a key") as refused:
+    with pytest.raises(InvalidRecord, match="record 0 of the batch has a header without a key"):
         admission.check_client(data, BatchHeader.parse(data), TopicConfig(), NOW_MS)
-    assert refused.value.records == (0,)
 
 
 def test_only_the_first_record_of_a_batch_is_read_for_headers() -> None:

@@ -24,6 +24,7 @@ from strandline.controller.core.reassignment import (
 from strandline.controller.core.topics import Brokers, check_partitions_asked
 from strandline.errors import (
     InvalidReplicaAssignment,
+    InvalidReplicationFactor,
     InvalidRequest,
     NoReassignmentInProgress,
     StrandlineError,

@@ -125,15 +125,18 @@ class ConfigsApi:
             raise InvalidRequest(f"configs of resource type {resource.kind} are not served")
         if not resource.name and resource.kind != BROKER:
             raise InvalidRequest(f"a resource of type {resource.kind} has a name")
-        if resource.kind not in (BROKER, BROKER_LOGGER) or not resource.name:
+        if resource.kind not in (BROKER, BROKER_LOGGER) or not self._is_of_this_broker(resource):
             return ()  # what brokers share, groups and metrics of clients: there is no such config
-        if resource.name != str(self._settings.broker_id):
-            raise InvalidRequest(
-                f"this is broker {self._settings.broker_id}: ask broker {resource.name[:20]} itself"
-            )
         if resource.kind == BROKER_LOGGER:
             return (logger_config(self._settings.log_level),)
         return broker_configs(self._settings, self._own)
+
+    def _is_of_this_broker(self, resource: Resource) -> bool:
+        """False for what brokers share: there is no such config. Raises InvalidRequest for another broker."""
+        own = str(self._settings.broker_id)
+        if resource.name not in ("", own):
+            raise InvalidRequest(f"this is broker {own}: ask broker {resource.name[:20]} itself")
+        return resource.name == own
 
     # --- alterations -------------------------------------------------------------------------
 
@@ -166,6 +169,8 @@ class ConfigsApi:
             if error is None:
                 try:
                     self._check_alteration(caller, resource)
+                    if resource.kind == BROKER:
+                        self._is_of_this_broker(resource)
                     if count[resource] > 1:
                         raise InvalidRequest("the resource stands more than once in the request")
                     alteration = _alteration(wanted, topics, validate_only=validate_only)

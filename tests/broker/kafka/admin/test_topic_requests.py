@@ -300,14 +300,14 @@ async def test_a_tool_deletes_the_throttles_of_a_reassignment_that_are_not_there
     """As `kafka-reassign-partitions --verify` does after each reassignment."""
     client = Client(cluster)
     await cluster.create_topic("t")
-    of_brokers = [(BROKER, str(number), BROKER_THROTTLES) for number in (1, 2, 3)]
+    of_brokers = [(BROKER, name, BROKER_THROTTLES) for name in ("1", "", "77", "none")]
     of_topic = (TOPIC, "t", ("leader.replication.throttled.replicas", "config.of.tomorrow"))
     changed = tuple(
         ResourceChanges(Resource(kind, name), tuple(ConfigChange(each, DELETE, None) for each in names))
         for kind, name, names in (*of_brokers, of_topic)
     )
     answer = await client.ask(apis.INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest(changed, False))
-    assert [each.error for each in answer.outcomes] == [0] * 4
+    assert [each.error for each in answer.outcomes] == [0, 0, INVALID_REQUEST, INVALID_REQUEST, 0]
 
 
 @on_virtual_time
