@@ -129,11 +129,11 @@ async def test_librdkafka_creates_grows_and_deletes_topics(admin: Admin, librdka
     new = [
         NewTopic("sized", 3, 2, config={"retention.ms": "86400000"}),
         NewTopic("placed", 2, replica_assignment=[[1, 2], [3, 1]]),
-        NewTopic("stamped", 1, 1, config={"message.timestamp.type": "LogAppendTime"}),
+        NewTopic("tiered", 1, 1, config={"remote.storage.enable": "true"}),
     ]
     created = librdkafka.create_topics(new)
-    assert await codes(created) == {"sized": 0, "placed": 0, "stamped": KafkaError.INVALID_CONFIG}
-    assert "Records keep the time" in (await outcome(created["stamped"])).str()
+    assert await codes(created) == {"sized": 0, "placed": 0, "tiered": KafkaError.INVALID_CONFIG}
+    assert "There is no tiered storage" in (await outcome(created["tiered"])).str()
     assert [each.replicas for each in (await described(admin, "placed")).partitions] == [(1, 2), (3, 1)]
     grown = librdkafka.create_partitions([NewPartitions("sized", 5), NewPartitions("placed", 3, [[2, 3]])])
     assert await codes(grown) == {"sized": 0, "placed": 0}
