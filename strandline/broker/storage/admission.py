@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from strandline.config.limits import MIB
 from strandline.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, UnsupportedCompression
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, gap_batch, validate, with_append_time
 from strandline.records.decode import RECORD_BYTES_MIN
@@ -19,7 +21,8 @@ from strandline.vocabulary.topic_config import TopicConfig
 NO_TIMESTAMP: Final = -1
 """The time of a record whose producer gave none."""
 RECORDS_NAMED_MAX: Final = 10_000
-"""Records of a batch that is searched for those with a wrong time, on the event loop."""
+BYTES_NAMED_MAX: Final = 1 * MIB
+"""Records of a batch that is searched for those with a wrong time, on the event loop, and their bytes."""
 KEYED_RECORDS_MAX: Final = 65_536
 """Records in one batch for a compacted topic, whose leader reads each, on its event loop."""
 
@@ -86,11 +89,14 @@ def check_times(records: bytes, header: BatchHeader, config: TopicConfig, now_ms
         f"the batch has times from {first} to {header.max_timestamp} ms; by message.timestamp.before.max.ms "
         f"and message.timestamp.after.max.ms, {earliest} to {latest} are taken now"
     )
-    if header.record_count <= RECORDS_NAMED_MAX:
-        times = ((index, each.timestamp) for index, each in enumerate(glance(records, header)))
-        refusal.records = tuple(
-            index for index, at in times if at != NO_TIMESTAMP and not earliest <= at <= latest
-        )
+    with suppress(CorruptMessage, UnsupportedCompression):  # opaque, or too large to be read for this
+        if header.record_count <= RECORDS_NAMED_MAX:
+            found = enumerate(glance(records, header, bytes_max=BYTES_NAMED_MAX))
+            refusal.records = tuple(
+                index
+                for index, each in found
+                if each.timestamp != NO_TIMESTAMP and not earliest <= each.timestamp <= latest
+            )
     raise refusal
 
 

@@ -39,8 +39,10 @@ def fetch(topic_id: TopicId, *, offset: int = 0, wait_ms: int = 0) -> FetchReque
     return FetchRequest(wait_ms, 1, 1 << 20, 0, (OfTopic("", (position,), topic_id),))
 
 
-def produce(topic_id: TopicId, *, acks: int = ACKS_ALL) -> ProduceRequest:
-    one = PartitionRecords(NAME.partition, memoryview(batch("x")))
+def produce(
+    topic_id: TopicId, *, acks: int = ACKS_ALL, producer: tuple[int, int] | None = None
+) -> ProduceRequest:
+    one = PartitionRecords(NAME.partition, memoryview(batch("x", producer=producer)))
     return ProduceRequest(acks, 1_000, (OfTopic("", (one,), topic_id),))
 
 
@@ -55,22 +57,23 @@ class World:
         self.fetches = fetch_api(log)
         self.produces = ProduceApi(log, NO_HINTS, CLOCK)
 
-    def lead(self, replica: Replica) -> None:
+    def lead(self, replica: Replica, *others: int) -> None:
+        """`others` are in sync, too."""
         self.seat.replica = replica
-        alone = led_by(ME, ME, epoch=EPOCH + 1)
-        self.seat.manager.lead(replica, alone, self.seat.write(alone))
+        state = led_by(ME, ME, *others, epoch=EPOCH + 1)
+        self.seat.manager.lead(replica, state, self.seat.write(state))
         leadership = replica.leadership
         assert leadership is not None
         leadership.core.assign(replica.assignment, 1, CLOCK.monotonic())
         leadership.turn()
 
-    def replace(self) -> None:
+    def replace(self, *others: int) -> None:
         """The topic is deleted, and made anew with records under its name."""
         manager = self.seat.manager
         manager.delete(self.seat.replica)
         replica = manager.create(NAME, PartitionKey(NEXT_ID, KEY.partition), TopicConfig())
         write(replica, 4, "other", "another")
-        self.lead(replica)
+        self.lead(replica, *others)
 
     async def fetched(self, request: FetchRequest) -> FetchedPartition:
         answers: list[FetchAnswer] = []
@@ -165,3 +168,25 @@ async def test_a_topic_that_is_replaced_before_the_append_gets_no_batch(world: W
 
 def unanswered(_: FetchAnswer | None) -> None:
     raise AssertionError("nothing waits")
+
+
+async def test_a_batch_behind_one_whose_topic_was_not_known_is_out_of_order(world: World) -> None:
+    """CORRECTNESS K2: the broker hears of the topic between the two; the first would be a duplicate."""
+    first, second = (produce(NEXT_ID, producer=(7, sequence)) for sequence in (0, 1))
+    assert (await world.produced(first)).error == ErrorCode.UNKNOWN_TOPIC_ID
+    world.replace()
+    assert (await world.produced(second)).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (await world.produced(first)).error == 0
+    assert (await world.produced(second)).error == 0
+
+
+async def test_a_batch_that_is_being_replicated_does_not_keep_its_frame(world: World) -> None:
+    """The memory of frames is counted until their batches are appended, and not until they are committed."""
+    world.replace(1)
+    frame, answers = bytearray(batch("x")), list[ProduceAnswer]()
+    one = PartitionRecords(NAME.partition, memoryview(frame))
+    request = ProduceRequest(ACKS_ALL, 60_000, (OfTopic("", (one,), NEXT_ID),))
+    assert world.produces.begin(request, PRODUCE, answers.append)
+    assert not answers, "the other one in sync does not have it yet"
+    del request, one
+    frame.clear()  # raises BufferError while a view of it is left

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from strandline.broker.storage import admission
-from strandline.broker.storage.admission import KEYED_RECORDS_MAX, RECORDS_NAMED_MAX
+from strandline.broker.storage.admission import BYTES_NAMED_MAX, KEYED_RECORDS_MAX, RECORDS_NAMED_MAX
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import CorruptMessage, InvalidRecord, InvalidTimestamp
 from strandline.records import (
@@ -99,6 +99,17 @@ def test_times_too_far_from_the_leaders_clock_are_refused(
 def test_of_many_records_those_with_a_wrong_time_are_not_named() -> None:
     """Each record that is read keeps the event loop."""
     data = encode_values([b""] * (RECORDS_NAMED_MAX + 1), NOW_MS * 2)
+    with pytest.raises(InvalidTimestamp) as refused:
+        admission.check_times(data, BatchHeader.parse(data), TopicConfig(), NOW_MS)
+    assert refused.value.records == ()
+
+
+@pytest.mark.parametrize("garbled", [False, True])
+def test_times_are_refused_as_such_though_the_records_cannot_be_read(garbled: bool) -> None:
+    """Java sends a batch that is CORRUPT_MESSAGE again and again, each time to be decompressed."""
+    data = encode_values([bytes(BYTES_NAMED_MAX)], NOW_MS * 2, codec=Codec.ZSTD)
+    if garbled:
+        data = data[:HEADER_BYTES] + bytes(len(data) - HEADER_BYTES)
     with pytest.raises(InvalidTimestamp) as refused:
         admission.check_times(data, BatchHeader.parse(data), TopicConfig(), NOW_MS)
     assert refused.value.records == ()

@@ -130,12 +130,12 @@ class ProduceApi:
         sure: bool,
     ) -> None:
         name, records = TopicPartition(topic.name, found.partition), bytes(found.records or b"")
-        batch = Sequenced.of(records)
+        batch, log = Sequenced.of(records), TopicPartition(topic.topic_id or topic.name, found.partition)
         if topic.unknown:
             unknown = UnknownTopicId(f"no topic with id {topic.topic_id} is known here")
-            outcomes.note(position, None, None, unknown)
+            outcomes.note(position, log, batch, None, unknown)
             return
-        refusal = self._firsts.refusal(name, batch, self._clock.monotonic())
+        refusal = self._firsts.refusal(log, batch, self._clock.monotonic())
         any_first = refusal is None
         entry = ProduceEntry(
             name,
@@ -145,7 +145,7 @@ class ProduceApi:
             topic_id=topic.topic_id,
             any_first_sequence=any_first,
         )
-        note = partial(outcomes.note, position, batch, refusal)
+        note = partial(outcomes.note, position, log, batch, refusal)
         self._log.produce(entry, note, outcomes.call.caller, sure=sure)
 
 
@@ -161,7 +161,10 @@ class _Outcomes:
         clock: Clock,
         done: Callable[[ProduceAnswer], None],
     ) -> None:
-        self._topics = request.topics
+        self._asked = tuple(
+            OfTopic(topic.name, tuple([found.partition for found in topic.partitions]), topic.topic_id)
+            for topic in request.topics
+        )  # without the records: a batch may wait for a minute, and its frame is no longer counted
         self._names = _names(request)
         self._found: list[ProducedPartition | None] = [None] * len(self._names)
         self.call = call
@@ -175,16 +178,18 @@ class _Outcomes:
     def note(
         self,
         position: int,
+        log: TopicPartition,
         batch: Sequenced | None,
         refusal: StrandlineError | None,
         outcome: ProduceOutcome,
     ) -> None:
-        """`refusal`: of `RefusedFirsts`, when the batch came."""
+        """`log`: the partition by its topic's id if the request has one, as for `RefusedFirsts`, whose
+        `refusal` is that of when the batch came."""
         name = self._names[position]
         if isinstance(outcome, StrandlineError):
             if refusal is not None and isinstance(outcome, UnknownProducerId):
                 outcome = refusal
-            self._firsts.note(name, batch, outcome, self._clock.monotonic())
+            self._firsts.note(log, batch, outcome, self._clock.monotonic())
             code = produce_code(outcome, self.call.version)
             leader = self._leader(name, code)
             wrong = outcome.records if isinstance(outcome, InvalidRecord) else ()
@@ -209,7 +214,7 @@ class _Outcomes:
         """One of the outcomes, or the loop that begins them, has ended."""
         self._left -= 1
         if self._left == 0:
-            topics = answering(self._topics, self._outcomes())
+            topics = answering(self._asked, self._outcomes())
             self._done(ProduceAnswer(topics, tuple(self._endpoints.values())))
 
     def _outcomes(self) -> Iterator[ProducedPartition]:

@@ -52,6 +52,8 @@ class RefusedFirsts:
     already. If it took that one, the first would come too late, and be lost as a duplicate. Such a batch is
     out of order: clients send both again.
 
+    Partitions are named as the producer names them: by the topic's name, or by its id in place of it.
+
     A refusal by another topic of this name says less: the producer may have delivered that batch to another
     broker since then. The next one gets the same error, once. If it comes again, nothing comes before it.
     """
