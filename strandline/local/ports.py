@@ -6,7 +6,8 @@ import asyncio
 import random
 import socket
 import ssl
-from collections import defaultdict
+import sys
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ PORT_MIN: Final = 10_000
 _EPHEMERAL: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _EPHEMERAL_FROM: Final = 32_768
 """The kernel's default start of the range, if it does not report one."""
+
+RESERVED_MAX: Final = 200
+"""Ports that a process has drawn lately, and keeps others from drawing."""
 
 CONTROLLER_OFFSET: Final = 100
 ZOOKEEPER_OFFSET: Final = 200
@@ -108,25 +112,49 @@ async def answer_of(port: int, sent: bytes, timeout_s: float, context: ssl.SSLCo
         return b""
 
 
-def free_ports(count: int) -> list[int]:
-    """Different ports that were free at the check, drawn from below the kernel's ephemeral range.
+def free_ports(count: int, among: range | None = None) -> list[int]:
+    """Different ports that were free at the check, drawn from `among`: by default, from below the kernel's
+    ephemeral range.
 
     The kernel may assign a port of the ephemeral range to any outgoing connection, and so prevent a
     killed server from binding it again. Worse, a client that retries such a port until its server
     is back may be assigned that very port, and connect to itself.
     """
     draw = random.SystemRandom()
-    with ExitStack() as held:
+    among = among or range(PORT_MIN, max(_ephemeral_from(), PORT_MIN + 2 * count))
+    with ExitStack() as held:  # within one call, the ports themselves
         ports: list[int] = []
         while len(ports) < count:
-            port = draw.randrange(PORT_MIN, max(_ephemeral_from(), PORT_MIN + 2 * count))
+            port = draw.choice(among)
             each = held.enter_context(socket.socket())
             try:
                 each.bind((LOOPBACK, port))
             except OSError:  # taken: draw again
                 continue
-            ports.append(port)
+            if _reserve(port):
+                ports.append(port)
         return ports
+
+
+_reserved: Final = deque[socket.socket]()
+
+
+def _reserve(port: int) -> bool:
+    """False if a process has drawn this port, and its server may not listen yet. Linux alone has such names
+    of sockets, which belong to no file and end with their process; elsewhere two clusters that start at once
+    may draw the same."""
+    if sys.platform != "linux":
+        return True
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0strandline-port-{port}")
+    except OSError:
+        name.close()
+        return False
+    _reserved.append(name)
+    if len(_reserved) > RESERVED_MAX:
+        _reserved.popleft().close()
+    return True
 
 
 def _ephemeral_from() -> int:

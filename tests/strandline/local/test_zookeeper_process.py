@@ -41,6 +41,13 @@ def test_the_eight_jars_are_found() -> None:
     assert names[0].startswith("zookeeper-3.9")
 
 
+def test_a_port_that_was_drawn_is_not_drawn_again_before_its_server_listens() -> None:
+    """Clusters that started at the same time drew the same port, and one of them did not come up."""
+    (somewhere,) = free_ports(1)
+    few = range(somewhere, somewhere + 40)
+    assert set(free_ports(10, few)).isdisjoint(free_ports(10, few))
+
+
 def test_free_ports_are_all_different_and_none_of_them_is_ephemeral() -> None:
     """A port of the kernel's own range may be given away while its server is being restarted."""
     ports = free_ports(50)
