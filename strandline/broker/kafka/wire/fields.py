@@ -248,7 +248,9 @@ class Writer:
         self._tail += struct.pack(f">{len(values)}{code}", *values)
 
     def uuid(self, digits: str) -> None:
-        """32 hexadecimal digits."""
+        """32 hexadecimal digits; also zeros, for no id. Raises ValueError for any other number of them."""
+        if len(digits) != 2 * UUID_BYTES:
+            raise ValueError(f"{digits!r} is no id of {UUID_BYTES} bytes")
         self._tail += bytes.fromhex(digits)
 
     def varint(self, number: int) -> None:

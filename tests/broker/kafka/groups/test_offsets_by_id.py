@@ -7,8 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from strandline.broker.kafka.wire import apis
+from strandline.broker.kafka.wire.fields import Reader, Writer
 from strandline.broker.kafka.wire.groups.offsets import (
+    IDS_SINCE,
     GroupWanted,
+    OffsetFetchAnswer,
     OffsetFetchRequest,
     OffsetsOfGroup,
     PartitionOffset,
@@ -22,6 +25,7 @@ from tests.broker.kafka.support.group_client import TOPIC, GroupClient, lone_bro
 from tests.virtual_time import on_virtual_time
 
 UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_ID)
+INVALID_GROUP = int(ErrorCode.INVALID_GROUP_ID)
 NO_TOPIC = TopicId("a" * 32)
 
 
@@ -36,10 +40,20 @@ async def topic_id(client: GroupClient) -> TopicId:
     return TopicId(answer.topics[0].topic_id)
 
 
-async def fetched(client: GroupClient, *topics: TopicId, every: bool = False) -> OffsetsOfGroup:
+def as_read(answer: OffsetFetchAnswer) -> OffsetFetchAnswer:
+    """The answer as a client of the last version has it."""
+    writer = Writer(flexible=True)
+    for _ in apis.OFFSET_FETCH.write(writer, answer, IDS_SINCE) or ():
+        pass
+    return apis.OFFSET_FETCH.read_answer(Reader(b"".join(writer.parts()), flexible=True), IDS_SINCE)
+
+
+async def fetched(
+    client: GroupClient, *topics: TopicId, every: bool = False, group: str = "g"
+) -> OffsetsOfGroup:
     wanted = None if every else tuple(OfTopic("", (0, 1), each) for each in topics)
-    answer = await client.ask(apis.OFFSET_FETCH, OffsetFetchRequest((GroupWanted("g", wanted),)))
-    (found,) = answer.groups
+    answer = await client.ask(apis.OFFSET_FETCH, OffsetFetchRequest((GroupWanted(group, wanted),)))
+    (found,) = as_read(answer).groups
     assert isinstance(found, OffsetsOfGroup)
     return found
 
@@ -70,10 +84,22 @@ async def test_offsets_are_committed_and_fetched_by_id(cluster: SimulatedCluster
     found = await fetched(client, NO_TOPIC, known)
     assert found.topics == (
         OfTopic("", (PartitionOffset(0, error=UNKNOWN), PartitionOffset(1, error=UNKNOWN)), NO_TOPIC),
-        OfTopic(TOPIC, (PartitionOffset(0, 5), PartitionOffset(1)), known),
+        OfTopic("", (PartitionOffset(0, 5), PartitionOffset(1)), known),
     )
-    assert (await fetched(client, every=True)).topics == (OfTopic(TOPIC, (PartitionOffset(0, 5),), known),)
+    assert (await fetched(client, every=True)).topics == (OfTopic("", (PartitionOffset(0, 5),), known),)
     assert await client.fetched("g") == {0: 5}
+
+
+@on_virtual_time
+async def test_an_error_of_a_group_is_each_partitions_under_the_id_of_its_topic(
+    cluster: SimulatedCluster,
+) -> None:
+    client = await GroupClient.prepared(cluster)
+    known = await topic_id(client)
+    found = await fetched(client, NO_TOPIC, known, group="")
+    invalid = tuple(PartitionOffset(number, error=INVALID_GROUP) for number in (0, 1))
+    assert found.error == INVALID_GROUP
+    assert found.topics == (OfTopic("", invalid, NO_TOPIC), OfTopic("", invalid, known))
 
 
 @on_virtual_time

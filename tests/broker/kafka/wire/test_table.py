@@ -13,6 +13,7 @@ from strandline.broker.kafka.wire.table.rows import (
     INT16,
     INT32,
     STRING,
+    UUID,
     Array,
     Kind,
     Struct,
@@ -161,3 +162,15 @@ def test_lengths_and_texts_that_are_wrong_are_malformed(kind: Any, data: bytes, 
 def test_a_declaration_names_attributes_that_its_value_has() -> None:
     with pytest.raises(AssertionError, match="offset"):
         Struct(Pair, INT32("offset"))
+
+
+# --- ids --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("digits", ["", "ab", "0" * 31, "0" * 34])
+def test_an_id_has_all_its_bytes(digits: str) -> None:
+    """One of fewer would move each field behind it: an answer without its last bytes is none."""
+    named = Struct(Pair, UUID("name"))
+    assert written(named, Pair("0" * 32), flexible=False) == bytes(16)
+    with pytest.raises(ValueError, match="is no id of 16 bytes"):
+        written(named, Pair(digits))

@@ -23,7 +23,7 @@ from strandline.broker.kafka.wire.groups.offsets import (
     PartitionOffset,
     PartitionResult,
 )
-from strandline.broker.kafka.wire.topics import OfTopic, Topics, answering, by_topic, named, names_of
+from strandline.broker.kafka.wire.topics import OfTopic, Topics, answering, named, names_of
 from strandline.errors import ErrorCode, StrandlineError, UnknownTopicId
 from strandline.ids import TopicPartition
 from strandline.security.rights import DESCRIBE_TOPIC
@@ -103,11 +103,10 @@ class GroupOffsetsApi:
         try:
             offsets = await self._groups.fetch_offsets(OffsetFetch(wanted.group, names), call.caller)
         except StrandlineError as error:
-            refused = dict.fromkeys((*(names or ()), *unseen), error)
-            return OffsetsOfGroup(wanted.group, _refused(refused), code_of(error))
-        if topics is not None and call.version >= IDS_SINCE:
-            return OffsetsOfGroup(wanted.group, await _of_ids(topics, offsets, unseen, size))
-        found = (*await _found(offsets, size), *_refused(unseen))
+            return _refused(wanted, code_of(error))
+        if topics is not None:
+            return OffsetsOfGroup(wanted.group, await _asked_for(topics, offsets, unseen, size))
+        found = await _found(offsets, size)
         if call.version >= IDS_SINCE:
             ids = await self._groups.ids_of([topic.name for topic in found])
             found = tuple([each._replace(topic_id=ids[each.name]) for each in found if each.name in ids])
@@ -133,7 +132,7 @@ def _result(
     return results[TopicPartition(topic.name, asked.partition)]
 
 
-async def _of_ids(
+async def _asked_for(
     topics: Topics[int],
     offsets: FetchedOffsets,
     unseen: Mapping[TopicPartition, StrandlineError],
@@ -163,10 +162,11 @@ def _offset(name: TopicPartition, committed: CommittedOffset | None) -> Partitio
     return PartitionOffset(name.partition, committed.offset, committed.leader_epoch, committed.metadata)
 
 
-def _refused(errors: Mapping[TopicPartition, StrandlineError]) -> Topics[PartitionOffset]:
-    return by_topic(
-        (name.topic, PartitionOffset(name.partition, error=code_of(error))) for name, error in errors.items()
-    )
+def _refused(wanted: GroupWanted, code: int) -> OffsetsOfGroup:
+    """An error of the whole group is each partition's, too."""
+    topics = wanted.topics or ()
+    each = (PartitionOffset(number, error=code) for topic in topics for number in topic.partitions)
+    return OffsetsOfGroup(wanted.group, answering(topics, each), code)
 
 
 async def _found(offsets: FetchedOffsets, size: AnswerSize) -> Topics[PartitionOffset]:
