@@ -43,6 +43,7 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ids import (
+    NO_TOPIC_ID,
     OFFSETS_TOPIC,
     BrokerId,
     PartitionId,
@@ -312,14 +313,22 @@ class GroupHandlers:
         }
         return FetchedOffsets(present, found.read_since)
 
-    async def names_of(self, ids: Collection[TopicId]) -> Mapping[TopicId, str]:
-        """The names of those topics with these ids that exist; of none if there are too many: the coordinator
-        refuses those anyway."""
-        return await self._view.names.of(ids) if 0 < len(ids) <= self._partitions_max else {}
+    async def names_of(
+        self, ids: Collection[TopicId], right: Right, group: str, caller: Caller
+    ) -> Mapping[TopicId, str | None]:
+        """The names of the topics with these ids; None: no topic has it. Nothing of an id whose name is not
+        known while ZooKeeper does not answer. Raises GroupAuthorizationFailed without this right to the
+        group: reading is for callers that have it."""
+        self._access.check(caller, right, group)
+        return await self._view.names.of(ids)
 
     async def ids_of(self, topics: Collection[str]) -> Mapping[str, TopicId]:
-        """The ids that these topics have, as far as ZooKeeper shows them now."""
-        return (await self._view.topics_now([TopicPartition(topic, 0) for topic in topics])).ids
+        """The ids of those of these topics that exist. Raises CoordinatorNotAvailable while ZooKeeper does
+        not show them."""
+        now = await self._view.topics_now([TopicPartition(topic, 0) for topic in topics])
+        if any(now.id_of(topic) == NO_TOPIC_ID for topic in topics):
+            raise CoordinatorNotAvailable("topics cannot be read from ZooKeeper now; ask again soon")
+        return now.ids
 
     def refusals(
         self, caller: Caller, right: Right, names: Collection[TopicPartition]

@@ -73,7 +73,7 @@ class ClusterView:
         self._topics = TopicCache(lambda: manager.live, settings.metadata_age_ms_max / 1000, clock)
         self._existing = ExistingPartitions(self._prompt.connected, settings.reconcile_ms / 1000, clock)
         self.outlines = TopicOutlines(self._prompt.connected, self._prompt.soon, clock)
-        self.names = TopicNames(self._prompt.connected, self._prompt.soon, self.outlines, self.name_of)
+        self.names = TopicNames(self._prompt, BulkReads(self._prompt), self.name_of)
         self._sizes = SharedLook(self._compare_sizes)
         self._many = SharedLook(self._read_many)
         self._large = asyncio.Lock()

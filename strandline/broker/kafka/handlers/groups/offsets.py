@@ -24,9 +24,9 @@ from strandline.broker.kafka.wire.groups.offsets import (
     PartitionResult,
 )
 from strandline.broker.kafka.wire.topics import OfTopic, Topics, answering, named, names_of
-from strandline.errors import ErrorCode, StrandlineError, UnknownTopicId
-from strandline.ids import TopicPartition
-from strandline.security.rights import DESCRIBE_TOPIC
+from strandline.errors import CoordinatorNotAvailable, ErrorCode, StrandlineError, UnknownTopicId
+from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from strandline.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, Right
 from strandline.vocabulary.groups import (
     CommittedOffset,
     FetchedOffsets,
@@ -37,6 +37,9 @@ from strandline.vocabulary.groups import (
 from strandline.vocabulary.log_position import same_topic
 
 P = TypeVar("P")
+
+Unnamed = Mapping[TopicId, StrandlineError]
+"""Why topics that are asked for by id have no name here."""
 
 
 class GroupOffsetsApi:
@@ -53,33 +56,43 @@ class GroupOffsetsApi:
         A topic's id goes into the log with its offset: one of a topic that was replaced meanwhile never
         counts for the next topic of the name.
         """
-        topics = await self._named(request.topics)
-        offsets = {
-            TopicPartition(topic.name, asked.partition): CommittedOffset(
-                asked.offset, asked.leader_epoch, asked.metadata or "", topic_id=topic.topic_id
-            )
-            for topic in topics
-            if not topic.unknown
-            for asked in topic.partitions
-        }
-        results: OffsetResults = {}
-        if offsets or not topics:
+        topics = request.topics
+        try:
+            topics, unnamed = await self._named(topics, READ_GROUP, request.group, call)
+            offsets = {
+                TopicPartition(topic.name, asked.partition): CommittedOffset(
+                    asked.offset, asked.leader_epoch, asked.metadata or "", topic_id=topic.topic_id
+                )
+                for topic in topics
+                if not topic.unknown
+                for asked in topic.partitions
+            }
             asked = OffsetCommit(request.group, request.member, request.generation, offsets, request.instance)
-            try:
-                results = await self._groups.commit(asked, call.caller)
-            except StrandlineError as error:
-                results = dict.fromkeys(offsets, error)
+            results = await self._groups.commit(asked, call.caller)
+        except StrandlineError as error:
+            code = commit_code(error, call.version)
+            each = (PartitionResult(asked.partition, code) for topic in topics for asked in topic.partitions)
+            return OffsetCommitAnswer(answering(topics, each))
         each = (
-            PartitionResult(asked.partition, commit_code(_result(results, topic, asked), call.version))
+            PartitionResult(
+                asked.partition, commit_code(_error(topic, asked.partition, unnamed, results), call.version)
+            )
             for topic in topics
             for asked in topic.partitions
         )
         return OffsetCommitAnswer(answering(topics, each))
 
-    async def _named(self, topics: Topics[P]) -> Topics[P]:
-        """The topics with the names of those that are asked for by id."""
-        names = await self._groups.names_of({topic.topic_id for topic in topics if topic.topic_id})
-        return named(topics, lambda topic: names.get(topic.topic_id))
+    async def _named(
+        self, topics: Topics[P], right: Right, group: str, call: Call
+    ) -> tuple[Topics[P], Unnamed]:
+        """The topics with the names of those that are asked for by id, and why others have none. Raises
+        GroupAuthorizationFailed without this right to the group."""
+        ids = {topic.topic_id for topic in topics if topic.topic_id}
+        if not ids:
+            return topics, {}
+        names = await self._groups.names_of(ids, right, group, call.caller)
+        unnamed = {each: _unnamed(each, known=each in names) for each in ids if names.get(each) is None}
+        return named(topics, lambda topic: names.get(topic.topic_id)), unnamed
 
     # --- fetch -------------------------------------------------------------------------------
 
@@ -93,24 +106,37 @@ class GroupOffsetsApi:
         await size.add(wanted.group)
         if size.full:
             return OffsetsOfGroup(wanted.group, error=int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-        topics = None if wanted.topics is None else await self._named(wanted.topics)
-        names = None
-        unseen: dict[TopicPartition, StrandlineError] = {}
-        if topics is not None:
-            asked = tuple(names_of(tuple([topic for topic in topics if not topic.unknown])))
-            unseen = self._groups.refusals(call.caller, DESCRIBE_TOPIC, asked)
-            names = tuple(name for name in asked if name not in unseen)
         try:
-            offsets = await self._groups.fetch_offsets(OffsetFetch(wanted.group, names), call.caller)
+            if wanted.topics is None:
+                topics = await self._every(wanted.group, call, size)
+            else:
+                topics = await self._asked_for(wanted.topics, wanted.group, call, size)
         except StrandlineError as error:
             return _refused(wanted, code_of(error))
-        if topics is not None:
-            return OffsetsOfGroup(wanted.group, await _asked_for(topics, offsets, unseen, size))
-        found = await _found(offsets, size)
-        if call.version >= IDS_SINCE:
-            ids = await self._groups.ids_of([topic.name for topic in found])
-            found = tuple([each._replace(topic_id=ids[each.name]) for each in found if each.name in ids])
-        return OffsetsOfGroup(wanted.group, found)
+        return OffsetsOfGroup(wanted.group, topics)
+
+    async def _every(self, group: str, call: Call, size: AnswerSize) -> Topics[PartitionOffset]:
+        """Each offset under the id of the topic that it was committed for. Those that were committed before
+        ids were kept count for the present topics; without one, they count no longer."""
+        offsets = await self._groups.fetch_offsets(OffsetFetch(group, None), call.caller)
+        if call.version < IDS_SINCE:
+            return await _found(offsets, size, None)
+        old = {name.topic for name, each in offsets.items() if each is not None and not each.topic_id}
+        return await _found(offsets, size, await self._groups.ids_of(old))
+
+    async def _asked_for(
+        self, wanted: Topics[int], group: str, call: Call, size: AnswerSize
+    ) -> Topics[PartitionOffset]:
+        """An id whose name is not known now is an error of the whole group: clients repeat no other one."""
+        topics, unnamed = await self._named(wanted, DESCRIBE_GROUP, group, call)
+        for error in unnamed.values():
+            if isinstance(error, CoordinatorNotAvailable):
+                raise error
+        asked = tuple(names_of(tuple([topic for topic in topics if not topic.unknown])))
+        unseen = self._groups.refusals(call.caller, DESCRIBE_TOPIC, asked)
+        names = tuple(name for name in asked if name not in unseen)
+        offsets = await self._groups.fetch_offsets(OffsetFetch(group, names), call.caller)
+        return await _asked_for(topics, offsets, unseen, size)
 
     # --- delete ------------------------------------------------------------------------------
 
@@ -124,12 +150,19 @@ class GroupOffsetsApi:
         return OffsetDeleteAnswer(0, answering(request.topics, each))
 
 
-def _result(
-    results: OffsetResults, topic: OfTopic[OffsetToCommit], asked: OffsetToCommit
+def _error(
+    topic: OfTopic[OffsetToCommit], partition: int, unnamed: Unnamed, results: OffsetResults
 ) -> StrandlineError | None:
     if topic.unknown:
-        return UnknownTopicId(f"no topic has id {topic.topic_id}")
-    return results[TopicPartition(topic.name, asked.partition)]
+        return unnamed[topic.topic_id]
+    return results[TopicPartition(topic.name, partition)]
+
+
+def _unnamed(topic_id: TopicId, *, known: bool) -> StrandlineError:
+    """`known`: that no topic has this id."""
+    if known:
+        return UnknownTopicId(f"no topic has id {topic_id}")
+    return CoordinatorNotAvailable(f"ZooKeeper does not show now whether a topic has id {topic_id}")
 
 
 async def _asked_for(
@@ -169,10 +202,17 @@ def _refused(wanted: GroupWanted, code: int) -> OffsetsOfGroup:
     return OffsetsOfGroup(wanted.group, answering(topics, each), code)
 
 
-async def _found(offsets: FetchedOffsets, size: AnswerSize) -> Topics[PartitionOffset]:
-    """By topic: a group keeps its offsets in the order of their commits."""
-    topics: dict[str, list[PartitionOffset]] = {}
+async def _found(
+    offsets: FetchedOffsets, size: AnswerSize, ids: Mapping[str, TopicId] | None
+) -> Topics[PartitionOffset]:
+    """By topic: a group keeps its offsets in the order of their commits. `ids`: of topics for whose commits
+    none was kept; None for an answer by names alone."""
+    topics: dict[tuple[str, TopicId], list[PartitionOffset]] = {}
     for name, committed in offsets.items():
-        topics.setdefault(name.topic, []).append(_offset(name, committed))
-        await size.add("" if committed is None else committed.metadata)
-    return tuple(OfTopic(topic, tuple(partitions)) for topic, partitions in topics.items())
+        if committed is None:
+            continue
+        topic_id = NO_TOPIC_ID if ids is None else committed.topic_id or ids.get(name.topic, NO_TOPIC_ID)
+        if topic_id or ids is None:
+            topics.setdefault((name.topic, topic_id), []).append(_offset(name, committed))
+            await size.add(committed.metadata)
+    return tuple(OfTopic(name, tuple(found), topic_id) for (name, topic_id), found in topics.items())
