@@ -26,6 +26,7 @@ from tests.virtual_time import on_virtual_time
 
 UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_ID)
 INVALID_GROUP = int(ErrorCode.INVALID_GROUP_ID)
+NOT_AVAILABLE = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 NO_TOPIC = TopicId("a" * 32)
 
 
@@ -117,3 +118,32 @@ async def test_the_id_of_a_topic_that_was_replaced_is_unknown(cluster: Simulated
     found = await fetched(client, old, new)
     assert [each.offset for topic in found.topics for each in topic.partitions] == [-1, -1, 9, -1]
     assert [each.error for topic in found.topics for each in topic.partitions] == [UNKNOWN, UNKNOWN, 0, 0]
+
+
+@on_virtual_time
+async def test_while_zookeeper_is_silent_no_id_is_unknown_and_no_offset_is_lost(
+    cluster: SimulatedCluster,
+) -> None:
+    """A client that hears that no topic has an id forgets its topic. One that hears of no offsets begins
+    anew."""
+    client = await GroupClient.prepared(cluster)
+    known = await topic_id(client)
+    commit = offsets((0, 5))
+    assert await client.commit("g", commit._replace(name="", topic_id=known)) == [0]
+    cluster.cut(1, "zookeeper")
+    assert await client.commit(
+        "g", commit._replace(name="", topic_id=NO_TOPIC), offsets((0, 6))._replace(name="", topic_id=known)
+    ) == [NOT_AVAILABLE, 0]
+    assert (await fetched(client, known, NO_TOPIC)).error == NOT_AVAILABLE
+    assert (await fetched(client, known)).error == 0
+    assert (await fetched(client, every=True)).topics == (OfTopic("", (PartitionOffset(0, 6),), known),)
+
+
+@on_virtual_time
+async def test_an_error_of_the_request_is_not_lost_behind_unknown_ids(cluster: SimulatedCluster) -> None:
+    client = await GroupClient.prepared(cluster)
+    member = (await client.stable("g")).member
+    unknown = offsets((0, 5), (1, 5))._replace(name="", topic_id=NO_TOPIC)
+    stale = await client.commit("g", unknown, member=member, generation=2)
+    assert stale == [ErrorCode.ILLEGAL_GENERATION] * 2
+    assert await client.commit("g", unknown, member=member, generation=1) == [UNKNOWN] * 2

@@ -80,7 +80,7 @@ from strandline.broker.kafka.wire.offsets import (
 from strandline.broker.kafka.wire.produce import PartitionRecords, ProduceRequest
 from strandline.broker.kafka.wire.producer_id import InitProducerIdRequest
 from strandline.broker.kafka.wire.topics import OfTopic, Topics
-from strandline.ids import ACKS_ALL
+from strandline.ids import ACKS_ALL, TopicId
 from strandline.records import encode_values
 from strandline.security.rights import (
     ALTER_CLUSTER,
@@ -104,6 +104,7 @@ from strandline.security.rights import (
 from tests.integration.security.support.cases import GROUP, TOPIC, Case
 
 NO_MEMBER: Final = "unknown"
+NO_TOPIC: Final = TopicId("a" * 32)
 MISSING: Final = TOPIC + "-missing"
 SET: Final = 0
 TIMEOUT_MS: Final = 1_000
@@ -188,6 +189,18 @@ KAFKA_CASES: Final = (
         (DESCRIBE_GROUP, DESCRIBE_TOPIC),
         lambda answer: not any(group.topics for group in answer.groups),
         "of all partitions",
+    ),
+    Case(
+        apis.OFFSET_COMMIT,
+        OffsetCommitRequest(GROUP, -1, "", (OfTopic("", (OffsetToCommit(0, 0, -1, None),), NO_TOPIC),)),
+        (READ_GROUP,),
+        label="by an unknown id",
+    ),
+    Case(
+        apis.OFFSET_FETCH,
+        OffsetFetchRequest((GroupWanted(GROUP, (OfTopic("", (0,), NO_TOPIC),)),)),
+        (DESCRIBE_GROUP,),
+        label="by an unknown id",
     ),
     Case(apis.OFFSET_DELETE, OffsetDeleteRequest(GROUP, of_topic(0)), (DELETE_GROUP, READ_TOPIC)),
     Case(apis.LIST_GROUPS, ListGroupsRequest(()), (DESCRIBE_GROUP,), lambda answer: not answer.groups),
