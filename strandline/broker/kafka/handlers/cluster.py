@@ -159,19 +159,22 @@ class ClusterApi:
         controller = self._controller({broker.broker for broker in brokers})
         if request.fenced:
             try:
-                brokers += await self._fenced(call.caller)
+                brokers += await self._fenced(call.caller, {broker.broker for broker in brokers})
             except StrandlineError as error:
                 return DescribeClusterAnswer(error=code_of(error), message=error.message)
         operations = self._operations(call.caller) if request.operations else OPERATIONS_UNKNOWN
         return DescribeClusterAnswer(self._last.cluster_id, controller, brokers, operations=operations)
 
-    async def _fenced(self, caller: Caller) -> tuple[BrokerAddress, ...]:
-        """Brokers that were here once, and are not forgotten. Raises as the controller does, and
+    async def _fenced(self, caller: Caller, alive: set[int]) -> tuple[BrokerAddress, ...]:
+        """Brokers that were here once, and are not forgotten, besides those that are named already: this
+        broker and the controller do not see a death at once. Raises as the controller does, and
         ClusterAuthorizationFailed."""
         self._access.check(caller, DESCRIBE_CLUSTER)
         cluster = await self._controller_for(caller).ask(CLUSTER, None, Deadline(self._clock))
         return tuple(
-            BrokerAddress(each.endpoint.id, "", -1, fenced=True) for each in cluster.brokers if not each.alive
+            BrokerAddress(each.endpoint.id, "", -1, fenced=True)
+            for each in cluster.brokers
+            if not each.alive and each.endpoint.id not in alive
         )
 
     def _controller(self, reachable: set[int]) -> int:

@@ -36,6 +36,7 @@ class ResourcesApi:
         self._access = access
 
     async def list(self, request: ListResourcesRequest, call: Call, size: AnswerSize) -> ListResourcesAnswer:
+        """Always the whole list: a client could not tell one that ends where its answer is full."""
         kinds = request.kinds or KINDS
         if not set(kinds).issubset(KINDS):
             return ListResourcesAnswer(int(KafkaCode.UNSUPPORTED_VERSION))

@@ -99,7 +99,7 @@ class GroupOffsetsApi:
     async def fetch(self, request: OffsetFetchRequest, call: Call, size: AnswerSize) -> OffsetFetchAnswer:
         """A group that is not known has no offsets; that is no error. Clients ask again for groups that get
         COORDINATOR_LOAD_IN_PROGRESS, since the answer is full. Each group has classic members only, so the
-        epoch of a member of the next protocol is not compared with anything, as in Kafka."""
+        member in a request, and its epoch, are not looked at, as in Kafka."""
         return OffsetFetchAnswer(tuple([await self._fetch_one(each, call, size) for each in request.groups]))
 
     async def _fetch_one(self, wanted: GroupWanted, call: Call, size: AnswerSize) -> OffsetsOfGroup:

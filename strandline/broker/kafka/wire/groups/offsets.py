@@ -84,13 +84,10 @@ COMMIT_ANSWER: Final = Struct(OffsetCommitAnswer, throttle(since=3), topics(_RES
 
 
 class GroupWanted(NamedTuple):
-    """Numbers of partitions by topic; None: every partition with an offset. `member_epoch` is -1 for a client
-    that does not say that it is a member of a group of the next protocol (KIP-848)."""
+    """Numbers of partitions by topic; None: every partition with an offset."""
 
     group: str
     topics: Topics[int] | None
-    member: str | None = None
-    member_epoch: int = -1
 
 
 class OffsetFetchRequest(NamedTuple):
@@ -125,8 +122,8 @@ def _wanted(nullable: int) -> Struct[GroupWanted]:
     return Struct(
         GroupWanted,
         GROUP,
-        STRING("member_id", "member", since=9, nullable=9),
-        INT32("member_epoch", since=9),
+        constant("member_id", STRING, None, since=9, nullable=9),  # as outside a group of KIP-848
+        constant("member_epoch", INT32, -1, since=9),
         topics(INT32, partitions="partition_indexes", nullable=nullable, ids_since=IDS_SINCE),
     )
 
