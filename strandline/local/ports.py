@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
 import ssl
@@ -136,7 +137,8 @@ def free_ports(count: int, among: range | None = None) -> list[int]:
         return ports
 
 
-_reserved: Final = deque[socket.socket]()
+_reserved: Final = deque[int]()
+"""Descriptors of names, which stay open until the process ends."""
 
 
 def _reserve(port: int) -> bool:
@@ -151,9 +153,9 @@ def _reserve(port: int) -> bool:
     except OSError:
         name.close()
         return False
-    _reserved.append(name)
+    _reserved.append(name.detach())
     if len(_reserved) > RESERVED_MAX:
-        _reserved.popleft().close()
+        os.close(_reserved.popleft())
     return True
 
 
