@@ -43,6 +43,8 @@ class Registration:
     endpoint: Endpoint
     epoch: BrokerEpoch
     shutting_down: bool = False
+    follower_fetch: bool = False
+    """Whether its followers serve clients that name their rack; those of earlier versions refuse them."""
 
     @property
     def id(self) -> BrokerId:

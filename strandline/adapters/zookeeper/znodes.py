@@ -206,6 +206,7 @@ def dump_registration(registration: Registration) -> bytes:
             "encrypted": end.encrypted,
             "replication": end.replication,
             "shutting_down": registration.shutting_down,
+            "follower_fetch": registration.follower_fetch,
         }
     )
 
@@ -229,7 +230,12 @@ def load_registration(broker_id: int, data: bytes, czxid: int) -> Registration:
             bool(raw.get("encrypted", False)),
             _address(raw, "replication"),
         )
-        return Registration(endpoint, BrokerEpoch(czxid), bool(raw["shutting_down"]))
+        return Registration(
+            endpoint,
+            BrokerEpoch(czxid),
+            bool(raw["shutting_down"]),
+            follower_fetch=bool(raw.get("follower_fetch", False)),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class SessionRegistration:
         self._settings = settings
         self._clock = clock
         self._path = znodes.broker(endpoint.id)
-        self.own = Registration(endpoint, BrokerEpoch(-1))
+        self.own = Registration(endpoint, BrokerEpoch(-1), follower_fetch=True)
         self._has_waited = False
         self.live: Mapping[BrokerId, Registration] = {}
         self.lease_until = 0.0

@@ -30,7 +30,10 @@ OWN = Endpoint(2, "h", 1, "here", kafka=("h", 9094))
 
 
 def registered(*endpoints: Endpoint) -> Mapping[BrokerId, Registration]:
-    return {BrokerId(each.id): Registration(each, BrokerEpoch(each.id * 10)) for each in endpoints}
+    return {
+        BrokerId(each.id): Registration(each, BrokerEpoch(each.id * 10), follower_fetch=True)
+        for each in endpoints
+    }
 
 
 LIVE = registered(
@@ -42,9 +45,16 @@ LIVE = registered(
 )
 
 
+OLDER = Registration(Endpoint(6, "h", 1, "upgraded last", kafka=("h", 9097)), BrokerEpoch(60))
+"""Of an earlier version: its followers refuse clients."""
+
+
 def preferring(*in_sync: int, suspected: tuple[int, ...] = ()) -> PreferredReplicas:
     return PreferredReplicas(
-        lambda name: tuple(map(BrokerId, in_sync)), lambda: LIVE, lambda: tuple(map(BrokerId, suspected)), OWN
+        lambda name: tuple(map(BrokerId, in_sync)),
+        lambda: {**LIVE, OLDER.id: OLDER},
+        lambda: tuple(map(BrokerId, suspected)),
+        OWN,
     )
 
 
@@ -58,6 +68,7 @@ def preferring(*in_sync: int, suspected: tuple[int, ...] = ()) -> PreferredRepli
         ("here", (1, 2, 3), (), {NO_BROKER}),
         ("elsewhere", (1, 2, 3), (), {NO_BROKER}),
         ("without a port", (2, 5), (), {NO_BROKER}),
+        ("upgraded last", (2, 6), (), {NO_BROKER}),
         ("", (1, 2, 3), (), {NO_BROKER}),
     ],
 )

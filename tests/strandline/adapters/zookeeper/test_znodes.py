@@ -48,11 +48,11 @@ STATE = PartitionState(BrokerId(1), LeaderEpoch(7), (IsrMember(BrokerId(1), Brok
 
 def test_a_registration_has_every_address() -> None:
     endpoint = Endpoint(4, "h", 1, "r", ("out", 2), ("kafka", 3), ("kafka-out", 4), encrypted=True)
-    registration = Registration(endpoint, BrokerEpoch(9))
+    registration = Registration(endpoint, BrokerEpoch(9), follower_fetch=True)
     assert load_registration(4, dump_registration(registration), 9) == registration
 
 
-def test_a_registration_of_an_earlier_version_has_no_kafka_address() -> None:
+def test_a_registration_of_an_earlier_version_has_no_kafka_address_and_serves_no_rack() -> None:
     """As during a rolling upgrade."""
     data = json.dumps({"host": "h", "port": 1, "rack": "", "shutting_down": False}).encode()
     assert load_registration(4, data, 9) == Registration(Endpoint(4, "h", 1), BrokerEpoch(9))

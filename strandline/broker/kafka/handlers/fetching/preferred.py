@@ -35,10 +35,11 @@ class PreferredReplicas:
         near = sorted(
             broker
             for broker in self._in_sync(name)
-            if broker in live and broker not in suspected and _serves(live[broker].endpoint, rack, to)
+            if broker in live and broker not in suspected and _serves(live[broker], rack, to)
         )
         return near[name.partition % len(near)] if near else NO_BROKER
 
 
-def _serves(endpoint: Endpoint, rack: str, to: Listener) -> bool:
-    return endpoint.rack == rack and kafka_address(endpoint, to) is not None
+def _serves(registration: Registration, rack: str, to: Listener) -> bool:
+    endpoint = registration.endpoint
+    return registration.follower_fetch and endpoint.rack == rack and kafka_address(endpoint, to) is not None
