@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from sys import maxsize
-from typing import Protocol
+from typing import Final, Protocol
 
 from strandline.broker.core.record_steps import Step
 from strandline.broker.log.leader_epochs import LeaderEpochs
@@ -26,6 +26,9 @@ from strandline.security.rights import READ_TOPIC
 from strandline.tasks import Slices
 from strandline.vocabulary.log import Fetched, FetchPartition, topic_of
 
+POLLED_MAX: Final = 64
+"""Positions of a poll without a task: all are looked at in one turn of the loop."""
+
 
 def answer_bytes(bytes_max: int, bound: int = RECORDS_BYTES_MAX) -> int:
     """Bytes of records that one answer to this fetch may carry; more if its first batch is larger.
@@ -43,6 +46,11 @@ class Watched(Protocol):
         """Those that there is a reason to look at."""
         ...
 
+    @property
+    def closed(self) -> bool:
+        """True once these are of no use: no fetch waits at them any longer."""
+        ...
+
     async def settle(self, slices: Slices) -> None:
         """May find that some of these have nothing new."""
         ...
@@ -56,6 +64,8 @@ class Watched(Protocol):
 
 class _Fixed:
     """Positions that are due for the whole time."""
+
+    closed = False
 
     def __init__(self, manager: ReplicaManager, partitions: Sequence[FetchPartition]) -> None:
         self._manager = manager
@@ -116,18 +126,21 @@ class Reads:
         """Long poll for a single record at few positions, without a task. None: there is nothing to wait for,
         or no time. `ended` is called once, later, unless the poll is cancelled; with True if something is
         committed at one of the positions, one of them is wrong, or may not be read: a right may end
-        meanwhile."""
+        meanwhile. So it is with more than `POLLED_MAX` positions that are due, and once nothing waits at
+        them: a task looks at them then."""
         wait_s = min(wait_ms, self._settings.fetch_wait_ms_max) / 1000
-        if wait_s <= 0 or not self._may_read(caller, watched.due) or self._arrived(watched.due):
+        if wait_s <= 0 or not self._may_read(caller, watched.due) or self._arrived(watched):
             return None
 
         def decide(arrived: bool) -> None:
-            ended(arrived or not self._may_read(caller, watched.due))
+            due = watched.due
+            ended(arrived or len(due) > POLLED_MAX or not self._may_read(caller, due))
 
-        return LongPoll(watched, lambda: self._arrived(watched.due), wait_s, decide)
+        return LongPoll(watched, lambda: self._arrived(watched), wait_s, decide)
 
-    def _arrived(self, partitions: Iterable[FetchPartition]) -> bool:
-        return any([self._any_at(wanted) != 0 for wanted in partitions])
+    def _arrived(self, watched: Watched) -> bool:
+        due = watched.due
+        return watched.closed or len(due) > POLLED_MAX or any(self._any_at(wanted) != 0 for wanted in due)
 
     def with_nothing_new(self, partitions: Iterable[FetchPartition]) -> list[Fetched] | None:
         """As `read` answers for positions at which nothing is; None if it has to find out first whether a
@@ -168,7 +181,7 @@ class Reads:
             while True:
                 changed.clear()
                 await watched.settle(Slices(self._clock))
-                if not self._may_read(caller, watched.due):
+                if watched.closed or not self._may_read(caller, watched.due):
                     return
                 enough = await self._is_enough(watched.due, bytes_min, bytes_max)
                 left = deadline - self._clock.monotonic()

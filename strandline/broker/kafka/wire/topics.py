@@ -30,6 +30,11 @@ class OfTopic(NamedTuple, Generic[P]):
 Topics = tuple[OfTopic[P], ...]
 
 
+def count(topics: Topics[Any]) -> int:
+    """Partitions that a message names, each as often as it names it."""
+    return sum(len(topic.partitions) for topic in topics)
+
+
 def partitions_by_topic(
     partition: Kind,
     *,

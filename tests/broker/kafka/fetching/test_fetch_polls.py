@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from strandline.broker.kafka.handlers.fetching.fetch import POLLED_MAX, FetchApi
+from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.broker.log.reads import POLLED_MAX
 from strandline.ids import BrokerId, LeaderEpoch, Offset
 from strandline.security.access import Access
 from strandline.security.acls import (
@@ -26,6 +27,8 @@ from strandline.security.acls import (
 )
 from strandline.security.authorizer import Authorizer, Rules
 from strandline.security.decide import Acls
+from strandline.tasks import Slices
+from strandline.vocabulary.log import FetchPartition
 from tests.broker.kafka.support.asking import called, fetch_api, log_handlers
 from tests.broker.kafka.support.memory_connection import turns
 from tests.broker.support.replicas import CLOCK, NAME, write
@@ -143,6 +146,44 @@ async def test_a_change_as_the_time_ends_is_not_missed(tmp_path: Path) -> None:
         world.append()
         await eventually(lambda: bool(world.ended))
         assert world.ended == [None]
+
+
+class Some:
+    """Positions of a session, all of them at the end."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.due: list[FetchPartition] = []
+        self.announce: Callable[[], None] | None = None
+
+    async def settle(self, slices: Slices) -> None:
+        return
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        self.announce = listener
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        self.announce = None
+
+
+@pytest.mark.parametrize(("due", "closed"), [(POLLED_MAX + 1, False), (0, True)])
+async def test_a_poll_leaves_many_positions_and_an_ended_session_to_a_task(
+    tmp_path: Path, due: int, closed: bool
+) -> None:
+    """CORRECTNESS X6: a change of ACLs makes all positions of a session due, and the loop goes on."""
+    some, ended = Some(), list[bool]()
+    async with a_world(tmp_path) as world:
+        assert world.api.reads.poll(some, CALL.caller, wait_ms=LONG_MS, ended=ended.append) is not None
+        assert some.announce is not None
+        some.due, some.closed = [FetchPartition(NAME, END, -1, 1 << 20)] * due, closed
+        some.announce()
+        await turns()
+        assert ended == [True] and some.announce is None
+        assert world.api.reads.poll(some, CALL.caller, wait_ms=LONG_MS, ended=ended.append) is None
+        await world.api.reads.fetchable(
+            some, CALL.caller, wait_ms=0 if due else LONG_MS, bytes_min=1, bytes_max=1 << 20
+        )
 
 
 async def test_a_poll_that_is_ended_answers_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.broker.log.reads import POLLED_MAX
 from strandline.errors import ErrorCode
 from strandline.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, TopicId
 from strandline.security.access import Access
@@ -56,11 +58,17 @@ class World:
         self, epoch: int, *positions: tuple[int, int], call: Call = CALL, **more: Any
     ) -> FetchAnswer:
         """Positions are (partition, offset)."""
-        answer = await self.again(self.request(epoch, *positions, call=call, **more), call)
+        answer = await self.again(self.request(epoch, *positions, call=call, **more), replace(call))
         self.session_id = self.session_id or answer.session_id
         return answer
 
-    async def again(self, request: FetchRequest, call: Call = CALL) -> FetchAnswer:
+    def waits(self, request: FetchRequest, ended: list[FetchAnswer | None]) -> Call:
+        """The call of this request, which waits without a task."""
+        call = replace(CALL)
+        assert self.api.wait(request, call, ended.append) is not None
+        return call
+
+    async def again(self, request: FetchRequest, call: Call) -> FetchAnswer:
         """The answer to this request, which may have waited without a task before."""
         answers: list[FetchAnswer] = []
 
@@ -80,7 +88,7 @@ class World:
         wait_ms: int = 0,
         topic_id: TopicId = KEY.topic_id,
     ) -> FetchRequest:
-        name, topic_id = ("", topic_id) if call is BY_ID else (NAME.topic, TopicId(""))
+        name, topic_id = ("", topic_id) if call.version == BY_ID.version else (NAME.topic, TopicId(""))
         asked = tuple(PartitionPosition(number, -1, offset, 1 << 20) for number, offset in positions)
         topics = (OfTopic(name, asked, topic_id),) if asked else ()
         forgotten = (OfTopic(name, forget, topic_id),) if forget else ()
@@ -175,22 +183,25 @@ async def test_a_poll_of_a_session_waits_without_a_task_until_something_is_due(t
     async with a_world(tmp_path) as world:
         await world.ask(0, (0, END))
         quiet = world.request(1, wait_ms=1)
-        assert world.api.wait(quiet, CALL, ended.append) is not None and world.watched
+        world.waits(quiet, ended)
+        assert world.watched
         await eventually(lambda: bool(ended))
         assert ended.pop() == FetchAnswer((), session_id=world.session_id)
         request = world.request(2, wait_ms=LONG_MS)
-        assert world.api.wait(request, CALL, ended.append) is not None
+        call = world.waits(request, ended)
         world.append()
         assert not world.watched
         await turns()
         assert ended == [None], "a task reads: records need room in the bounds of answers"
-        assert shown(await world.again(request)) == [(0, 0, END + 1, True)]
+        assert shown(await world.again(request, call)) == [(0, 0, END + 1, True)]
         await world.ask(3, (0, END + 1))
         request = world.request(4, wait_ms=LONG_MS)
-        assert world.api.wait(request, CALL, ended.append) is not None
+        call = world.waits(request, ended)
         world.seat.manager.follow(world.seat.replica, BrokerId(1), LeaderEpoch(EPOCH + 1))
         await turns()
-        assert shown(await world.again(request)) == [(0, int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1, False)]
+        assert shown(await world.again(request, call)) == [
+            (0, int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1, False)
+        ]
 
 
 async def test_a_request_that_another_one_overtook_gets_no_records(tmp_path: Path) -> None:
@@ -199,12 +210,12 @@ async def test_a_request_that_another_one_overtook_gets_no_records(tmp_path: Pat
     async with a_world(tmp_path) as world:
         await world.ask(0, (0, END))
         first = world.request(1, wait_ms=LONG_MS)
-        assert world.api.wait(first, CALL, ended.append) is not None
+        call = world.waits(first, ended)
         assert (await world.ask(2)).error == 0
         world.append()
         await turns()
         assert ended == [None]
-        assert (await world.again(first)).error == KafkaCode.INVALID_FETCH_SESSION_EPOCH
+        assert (await world.again(first, call)).error == KafkaCode.INVALID_FETCH_SESSION_EPOCH
 
 
 async def test_a_session_that_ends_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -213,14 +224,43 @@ async def test_a_session_that_ends_leaves_nothing_behind(tmp_path: Path) -> None
     async with a_world(tmp_path) as world:
         await world.ask(0, (0, END))
         before = len(world.seat.replica._listeners)
-        waiting = world.request(1, wait_ms=1)
-        assert world.api.wait(waiting, CALL, ended.append) is not None
+        waiting = world.request(1, wait_ms=LONG_MS)
+        call = world.waits(waiting, ended)
         assert len(world.seat.replica._listeners) == before + 1
         await world.ask(-1, (0, END))
         await eventually(lambda: bool(ended))
-        (answer,) = ended
-        assert answer is not None and answer.error == KafkaCode.INVALID_FETCH_SESSION_EPOCH
+        assert ended == [None], "at once"
+        assert (await world.again(waiting, call)).error == KafkaCode.FETCH_SESSION_ID_NOT_FOUND
         assert len(world.seat.replica._listeners) == before
+
+
+class Rack(str):
+    """One that can be referred to weakly, as no tuple can."""
+
+
+async def test_a_session_keeps_no_request(tmp_path: Path) -> None:
+    """CORRECTNESS X6: a position may be repeated in it many times."""
+    async with a_world(tmp_path) as world:
+        await world.ask(0, (0, END))
+        rack = Rack("r")
+        kept = weakref.ref(rack)
+        assert (await world.again(world.request(1, (0, END))._replace(rack=rack), replace(CALL))).error == 0
+        del rack
+        assert kept() is None
+
+
+async def test_what_a_request_within_a_session_names_counts_while_it_waits(tmp_path: Path) -> None:
+    """CORRECTNESS X6: with more of it than a poll may keep, a task waits."""
+    ended: list[FetchAnswer | None] = []
+    async with a_world(tmp_path) as world:
+        await world.ask(0, (0, END))
+        forgotten = (MISSING,) * (POLLED_MAX - 1)
+        world.waits(world.request(1, (0, END), forget=forgotten, wait_ms=1), ended)
+        assert world.api.asked.total == POLLED_MAX
+        await eventually(lambda: bool(ended))
+        assert world.api.asked.total == 0
+        many = world.request(2, (0, END), forget=(*forgotten, MISSING), wait_ms=LONG_MS)
+        assert world.api.wait(many, replace(CALL), ended.append) is None
 
 
 async def test_a_right_that_ends_is_noticed_by_a_partition_at_rest(tmp_path: Path) -> None:
@@ -233,10 +273,11 @@ async def test_a_right_that_ends_is_noticed_by_a_partition_at_rest(tmp_path: Pat
         world.authorizer.take(Acls(1, (binding,)))
         await world.ask(0, (0, END))
         request = world.request(1, wait_ms=1)
-        assert world.api.wait(request, CALL, ended.append) is not None and world.watched
+        call = world.waits(request, ended)
+        assert world.watched
         world.authorizer.take(Acls(2, ()))
         await eventually(lambda: bool(ended))
-        assert ended == [None] and shown(await world.again(request)) == refused
+        assert ended == [None] and shown(await world.again(request, call)) == refused
         assert shown(await world.ask(2, wait_ms=LONG_MS)) == refused
         world.authorizer.take(Acls(3, (binding,)))
         assert shown(await world.ask(3)) == [(0, 0, END, False)]

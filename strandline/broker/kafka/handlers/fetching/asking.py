@@ -16,6 +16,7 @@ from strandline.broker.kafka.handlers.fetching.answering import (
 from strandline.broker.kafka.handlers.fetching.live_session import LiveSession
 from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
+from strandline.broker.kafka.wire.topics import count
 from strandline.broker.log.reads import Reads, Watched
 from strandline.vocabulary.log import Fetched, FetchPartition
 
@@ -36,7 +37,7 @@ class Asking(Protocol):
 
     @property
     def size(self) -> int:
-        """Positions that the request keeps while it waits."""
+        """Positions that the request names, and keeps while it waits."""
         ...
 
     @property
@@ -109,7 +110,7 @@ class InSession:
         self._call = call
         self._made = made
         self.watched = live
-        self.size = 0  # its session has them
+        self.size = count(request.topics) + count(request.forgotten)  # its session has the others
 
     @property
     def at_once(self) -> bool:
@@ -130,7 +131,7 @@ class InSession:
         """An error if another request of the session has come meanwhile: what this one read may be of earlier
         positions."""
         live = self.watched
-        if not live.serves(self._request):
+        if not live.serves(self._call):
             return FetchAnswer((), int(KafkaCode.INVALID_FETCH_SESSION_EPOCH))
         if self._sessions.end_empty(live):
             return FetchAnswer(())

@@ -15,7 +15,7 @@ from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
 from strandline.broker.kafka.wire.topics import named
 from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.handlers import Handlers
-from strandline.broker.log.reads import answer_bytes
+from strandline.broker.log.reads import POLLED_MAX, answer_bytes
 from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Caller, Clock, Reply
 from strandline.records import BatchHeader
@@ -25,8 +25,6 @@ from strandline.vocabulary.log import Fetched, FetchPartition
 
 READS_MAX: Final = 100
 """Reads of one partition for one answer, while they find no record."""
-POLLED_MAX: Final = 64
-"""Partitions of one request that waits without a task: all are looked at in one turn of the loop."""
 
 
 class FetchApi:
@@ -98,9 +96,9 @@ class FetchApi:
         if request.bytes_min != 1 or (call.bill is not None and call.bill.owed(Quota.CONSUMER_BYTE_RATE)):
             return None
         asking = self._asking(request, call)
-        if isinstance(asking, KafkaCode) or asking.begins_session or asking.at_once:
+        if isinstance(asking, KafkaCode) or asking.begins_session:
             return None
-        if len(asking.watched.due) > POLLED_MAX:
+        if max(asking.size, len(asking.watched.due)) > POLLED_MAX or asking.at_once:
             return None
         asking.settle_now()
         return _Poll(self, asking, request, call, done).begin()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from strandline.broker.core.fetch_sessions.session import FetchSession, Key, epoch_after, key_of
+from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.fetching.answering import is_unknown, name_in, positions_of
 from strandline.broker.kafka.wire.fetch import FetchRequest
 from strandline.broker.kafka.wire.topics import named
@@ -48,14 +49,15 @@ class LiveSession:
         self._listeners: dict[OnChange, None] = {}
         self._rights = log.access.authorizer.version
         """The version of the ACLs by which partitions came to rest."""
-        self._serves: FetchRequest | None = None
-        self._closed = False
+        self._serves: Call | None = None
+        """The call of its last request: the request itself may be large."""
+        self.closed = False
 
     # --- requests ----------------------------------------------------------------------------
 
-    def begin(self, request: FetchRequest, caller: Caller) -> None:
+    def begin(self, request: FetchRequest, call: Call) -> None:
         """Serves this request from now on, and no earlier one."""
-        self._caller = caller
+        self._caller = call.caller
         topics = named(request.topics, partial(name_in, self._log))
         positions = positions_of(request, topics)
         forgotten = [
@@ -71,15 +73,15 @@ class LiveSession:
             if name is not None:
                 self.core.named(key_of(position), name)
         self.core.epoch = epoch_after(request.session_epoch)
-        self._serves = request
+        self._serves = call
 
-    def serves(self, request: FetchRequest) -> bool:
+    def serves(self, call: Call) -> bool:
         """False if another request of the session has come since, or the session has ended."""
-        return self._serves is request and not self._closed
+        return self._serves is call and not self.closed
 
     def close(self) -> None:
         """The session has ended: a request that waits for it looks."""
-        self._closed = True
+        self.closed = True
         for key in tuple(self._watches):
             self._end_watch(key)
         self._announce()
@@ -113,7 +115,7 @@ class LiveSession:
     def _look(self, key: Key) -> None:
         """A look, and the rest that begins with it, are in one turn of the loop: no change is missed."""
         position = self.core.position(key)
-        if position is None or is_unknown(position) or key in self._watches or self._closed:
+        if position is None or is_unknown(position) or key in self._watches or self.closed:
             return  # a request that was overtaken looks too
         if not self._log.access.allowed(self._caller, READ_TOPIC, position.name.topic):
             return  # its refusal is in each answer

@@ -42,7 +42,7 @@ class FetchSessions:
 
     def of(self, request: FetchRequest, call: Call) -> LiveSession | KafkaCode | None:
         """The session that the request goes on with; None for a whole request, which ends the session that it
-        names. It may be asked again with the same request."""
+        names. It may be asked again with the same call."""
         live = self._owned(request.session_id, call)
         if request.session_epoch in (INITIAL_SESSION_EPOCH, FINAL_SESSION_EPOCH):
             if live is not None:
@@ -50,13 +50,13 @@ class FetchSessions:
             return None
         if live is None:
             return KafkaCode.FETCH_SESSION_ID_NOT_FOUND
-        if live.serves(request):
+        if live.serves(call):
             return live
         if request.session_epoch != live.core.epoch:
             return KafkaCode.INVALID_FETCH_SESSION_EPOCH
         if live.core.by_ids != (call.version >= IDS_SINCE):
             return KafkaCode.FETCH_SESSION_TOPIC_ID_ERROR
-        live.begin(request, call.caller)
+        live.begin(request, call)
         if not self._cache.used(live.core, self._clock.monotonic()):
             self._end(live)
             return KafkaCode.FETCH_SESSION_ID_NOT_FOUND
