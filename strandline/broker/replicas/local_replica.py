@@ -209,6 +209,7 @@ class LocalReplica:
         if cut.committed:
             self.watermark_known = self.high_watermark
             self.on_lowered()
+        self.announce()  # fetch sessions look at it again
 
     def restart_at(self, offset: Offset) -> None:
         """Drops all records, and begins anew where the leader's log begins (H7)."""
@@ -221,6 +222,7 @@ class LocalReplica:
         self.log.reset_to(offset)
         self.high_watermark = offset
         self.on_lowered()
+        self.announce()
 
     # --- reads ------------------------------------------------------------------------------
 

@@ -387,6 +387,7 @@ class LeaderStream:
         if push.log_start_offset > log.log_start_offset:
             log.advance_log_start(min(push.log_start_offset, log.log_end_offset))
             replica.raise_watermark(Offset(log.log_start_offset))  # only what is committed is deleted (H9)
+            replica.announce()  # fetch sessions tell their clients
 
     async def _sync(self, following: _Following) -> None:
         """Syncs the log for `flush.messages`: a position is reported only once it is on the disk."""

@@ -56,6 +56,17 @@ def test_only_records_that_a_lossy_leader_lacks_are_cut_below_the_watermark() ->
     assert replica.counts.lost_records == 2
 
 
+def test_a_log_that_is_cut_or_begins_anew_is_announced() -> None:
+    """CORRECTNESS K1: a fetch session of a follower tells its client."""
+    replica, seen = open_replica(), list[tuple[int, int]]()
+    write(replica, 5, "a", "b", "c")
+    replica.listen(lambda: seen.append((replica.log.log_start_offset, replica.high_watermark)))
+    replica.raise_watermark(Offset(2))
+    replica.truncate(Offset(2))
+    replica.restart_at(Offset(7))
+    assert seen == [(0, 2), (0, 2), (7, 7)]
+
+
 def test_a_member_without_a_known_position_holds_the_watermark_back() -> None:
     """CORRECTNESS H4: the least LEO over an empty set is not the leader's own."""
     partition: LeaderPartition[str] = LeaderPartition(

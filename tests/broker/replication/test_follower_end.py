@@ -165,7 +165,8 @@ async def test_a_follower_that_fell_behind_retention_begins_at_the_leaders_start
 async def test_the_log_start_travels_with_every_push_and_takes_the_watermark_along() -> None:
     """CORRECTNESS H9: a new leader deletes what it knows to be committed before it may report its HW; the
     follower's HW is never below its log's start."""
-    replica = open_replica(TopicConfig(segment_bytes=1024))
+    replica, seen = open_replica(TopicConfig(segment_bytes=1024)), list[tuple[int, int]]()
+    replica.listen(lambda: seen.append((replica.log.log_start_offset, replica.high_watermark)))
     async with following(replica, 1) as followed:
         (asked,) = (await followed.heard()).subscribe
         records = b"".join(batch(v, base_offset=n, leader_epoch=1) for n, v in enumerate("abcd"))
@@ -174,6 +175,9 @@ async def test_the_log_start_travels_with_every_push_and_takes_the_watermark_alo
         assert await _position(followed) == 4
         await eventually(lambda: replica.log.log_start_offset == 2)
         assert replica.high_watermark == 2
+        followed.stream.push(Push(asked.subscription_id, high_watermark=4, log_start_offset=2))
+        followed.stream.push(Push(asked.subscription_id, high_watermark=4, log_start_offset=3))
+        await eventually(lambda: (3, 4) in seen)  # fetch sessions look again
 
 
 async def test_a_watermark_that_is_not_known_is_not_taken() -> None:
