@@ -145,16 +145,18 @@ class Reads:
     def with_nothing_new(self, partitions: Iterable[FetchPartition]) -> list[Fetched] | None:
         """As `read` answers for positions at which nothing is; None if it has to find out first whether a
         position is outside the log."""
-        found = self._offsets_at(partitions)
+        found = [self._read_one(wanted, 0, first=False) for wanted in partitions]
         return None if any(map(_is_outside, found)) else found
 
     async def without_records(self, partitions: Sequence[FetchPartition], caller: Caller) -> list[Fetched]:
         """As `read` answers if no room is left."""
         split = self._access.split(caller, READ_TOPIC, partitions, topic_of)
-        return split.whole(await self._confirmed(self._offsets_at(split.allowed)), _refused)
-
-    def _offsets_at(self, partitions: Iterable[FetchPartition]) -> list[Fetched]:
-        return [self._read_one(wanted, 0, first=False) for wanted in partitions]
+        slices, found = Slices(self._clock), list[Fetched]()
+        for wanted in split.allowed:
+            if slices.used_up:
+                await slices.next()
+            found.append(self._read_one(wanted, 0, first=False))
+        return split.whole(await self._confirmed(found), _refused)
 
     async def fetchable(
         self,

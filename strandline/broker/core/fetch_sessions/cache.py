@@ -34,9 +34,6 @@ class SessionCache:
     def __iter__(self) -> Iterator[FetchSession]:
         return iter(tuple(self._sessions.values()))
 
-    def get(self, session_id: int) -> FetchSession | None:
-        return self._sessions.get(session_id)
-
     def add(self, session: FetchSession, now_s: float) -> list[FetchSession] | None:
         """Adds a session. Returns those that had to go for it; None if there is no room, and it is not
         added."""

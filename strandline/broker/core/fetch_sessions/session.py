@@ -28,8 +28,12 @@ class Known(NamedTuple):
     log_start_offset: int
 
 
+def key_in(topic: str, topic_id: str, partition: int) -> Key:
+    return topic_id or topic, partition
+
+
 def key_of(position: FetchPartition) -> Key:
-    return position.topic_id or position.name.topic, position.name.partition
+    return key_in(position.name.topic, position.topic_id, position.name.partition)
 
 
 def known_by(fetched: Fetched) -> Known | None:

@@ -124,6 +124,7 @@ async def test_a_leader_sends_a_client_to_the_follower_at_once(seat: Seat) -> No
     for offset in (0, 3):
         found = await fetched(seat, request(offset, wait_ms=LONG_MS), preferring(1, 2))
         assert (found.error, found.preferred, found.records) == (0, 1, b"")
+    assert seat.replica.counts.bytes_out == 0, "nothing is read that is not sent"
     found = await fetched(seat, request(0, rack=""), preferring(1, 2))
     assert (found.preferred, bool(found.records)) == (NO_BROKER, True)
     assert (await fetched(seat, request(0, epoch=EPOCH - 1), preferring(1, 2))).preferred == NO_BROKER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode, fetch_code
@@ -20,7 +20,7 @@ from strandline.broker.kafka.wire.metadata import BrokerAddress
 from strandline.broker.kafka.wire.topics import OfTopic, Topics
 from strandline.broker.log.handlers import Handlers
 from strandline.errors import ErrorCode, UnknownTopicId
-from strandline.ids import NO_BROKER, TopicPartition
+from strandline.ids import NO_BROKER, BrokerId, TopicPartition
 from strandline.vocabulary.log import Fetched, FetchPartition
 
 
@@ -63,9 +63,15 @@ class FetchAnswers:
         self._hints = hints
         self._preferred = preferred
 
-    def prefers(self, position: FetchPartition, request: FetchRequest, call: Call) -> bool:
-        """Whether the answer sends the client to a follower."""
-        return self._preferred.of(position.name, request.rack, call.caller.listener) != NO_BROKER
+    def elsewhere(
+        self, positions: Iterable[FetchPartition], request: FetchRequest, call: Call
+    ) -> dict[TopicPartition, BrokerId]:
+        """The followers to which the answer sends the client, by the partitions that it reads there."""
+        if not request.rack:
+            return {}
+        to = call.caller.listener
+        found = {each.name: self._preferred.of(each.name, request.rack, to) for each in positions}
+        return {name: broker for name, broker in found.items() if broker != NO_BROKER}
 
     def of(
         self,
@@ -73,19 +79,26 @@ class FetchAnswers:
         request: FetchRequest,
         call: Call,
         session_id: int,
+        elsewhere: Mapping[TopicPartition, BrokerId],
     ) -> FetchAnswer:
-        """What was read at each position, in this order; neighbours of one topic are together."""
+        """What was read at each position, in this order; neighbours of one topic are together. `elsewhere`:
+        see there."""
         endpoints: dict[int, BrokerAddress] = {}
         topics: list[tuple[FetchPartition, list[FetchedPartition]]] = []
         for position, fetched in found:
             if not topics or not _same_topic(topics[-1][0], position):
                 topics.append((position, []))
-            topics[-1][1].append(self._partition(fetched, request, call, endpoints))
+            topics[-1][1].append(self._partition(fetched, request, call, endpoints, elsewhere))
         each = [OfTopic(first.name.topic, tuple(found), first.topic_id) for first, found in topics]
         return FetchAnswer(tuple(each), session_id=session_id, endpoints=tuple(endpoints.values()))
 
     def _partition(
-        self, fetched: Fetched, request: FetchRequest, call: Call, endpoints: dict[int, BrokerAddress]
+        self,
+        fetched: Fetched,
+        request: FetchRequest,
+        call: Call,
+        endpoints: dict[int, BrokerAddress],
+        elsewhere: Mapping[TopicPartition, BrokerId],
     ) -> FetchedPartition:
         """One partition of an answer; the address of the leader that it names goes to `endpoints`. Without
         transactions, every committed record is stable.
@@ -100,19 +113,16 @@ class FetchAnswers:
         hint = self._hints.of(fetched.name, code, call.caller.listener) if code else None
         if hint is not None and call.version >= ENDPOINTS_SINCE:
             endpoints[hint[0].broker] = hint[1]
-        preferred = NO_BROKER
-        if not code:
-            preferred = self._preferred.of(fetched.name, request.rack, call.caller.listener)
         return FetchedPartition(
             fetched.name.partition,
             code,
             watermark,
             watermark,
             fetched.log_start_offset,
-            fetched.records if preferred == NO_BROKER else b"",
+            fetched.records,
             None if hint is None else hint[0],
             () if request.isolation_level == READ_COMMITTED else None,
-            preferred,
+            NO_BROKER if code else elsewhere.get(fetched.name, NO_BROKER),
         )
 
 

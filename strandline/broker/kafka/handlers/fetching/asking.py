@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from strandline.broker.kafka.call import Call
@@ -18,7 +18,11 @@ from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
 from strandline.broker.kafka.wire.topics import count
 from strandline.broker.log.reads import Reads, Watched
+from strandline.ids import BrokerId, TopicPartition
 from strandline.vocabulary.log import Fetched, FetchPartition
+
+Elsewhere = Mapping[TopicPartition, BrokerId]
+"""The followers to which an answer sends its client."""
 
 
 class Asking(Protocol):
@@ -53,8 +57,15 @@ class Asking(Protocol):
         """An answer without partitions, for a client that has to wait for its quota."""
         ...
 
-    def answer(self, asked: Sequence[FetchPartition], found: Sequence[Fetched]) -> FetchAnswer:
-        """What was read at these positions, which were due."""
+    def elsewhere(self, asked: Iterable[FetchPartition]) -> Elsewhere:
+        """See `FetchAnswers`."""
+        ...
+
+    def answer(
+        self, asked: Sequence[FetchPartition], found: Sequence[Fetched], elsewhere: Elsewhere
+    ) -> FetchAnswer:
+        """What was read at these positions, which were due. There are no records where `elsewhere` sends the
+        client to a follower."""
         ...
 
 
@@ -72,8 +83,7 @@ class Whole:
         known = [position for position in self._positions if not is_unknown(position)]
         self.watched = reads.fixed(known)
         self.size = len(known)
-        near = bool(request.rack) and any(made.prefers(each, request, call) for each in known)
-        self.at_once = near or not known or len(known) < len(self._positions)
+        self.at_once = not known or len(known) < len(self._positions) or bool(self.elsewhere(known))
         self.begins_session = sessions.wanted(request)
 
     def settle_now(self) -> None:
@@ -82,14 +92,19 @@ class Whole:
     def nothing(self) -> FetchAnswer:
         return FetchAnswer(())
 
-    def answer(self, asked: Sequence[FetchPartition], found: Sequence[Fetched]) -> FetchAnswer:
+    def elsewhere(self, asked: Iterable[FetchPartition]) -> Elsewhere:
+        return self._made.elsewhere(asked, self._request, self._call)
+
+    def answer(
+        self, asked: Sequence[FetchPartition], found: Sequence[Fetched], elsewhere: Elsewhere
+    ) -> FetchAnswer:
         read = iter(found)
         whole = [
             (position, not_known(position) if is_unknown(position) else next(read))
             for position in self._positions
         ]
         session_id = self._sessions.begun(self._request, self._call, whole)
-        return self._made.of(whole, self._request, self._call, session_id)
+        return self._made.of(whole, self._request, self._call, session_id, elsewhere)
 
 
 class InSession:
@@ -115,11 +130,7 @@ class InSession:
     @property
     def at_once(self) -> bool:
         live = self.watched
-        near = bool(self._request.rack) and any(map(self._prefers, live.due))
-        return near or not len(live.core) or bool(live.unknown)
-
-    def _prefers(self, position: FetchPartition) -> bool:
-        return self._made.prefers(position, self._request, self._call)
+        return not len(live.core) or bool(live.unknown) or bool(self.elsewhere(live.due))
 
     def settle_now(self) -> None:
         self.watched.settle_now()
@@ -127,7 +138,12 @@ class InSession:
     def nothing(self) -> FetchAnswer:
         return FetchAnswer((), session_id=self.watched.core.id)
 
-    def answer(self, asked: Sequence[FetchPartition], found: Sequence[Fetched]) -> FetchAnswer:
+    def elsewhere(self, asked: Iterable[FetchPartition]) -> Elsewhere:
+        return self._made.elsewhere(asked, self._request, self._call)
+
+    def answer(
+        self, asked: Sequence[FetchPartition], found: Sequence[Fetched], elsewhere: Elsewhere
+    ) -> FetchAnswer:
         """An error if another request of the session has come meanwhile: what this one read may be of earlier
         positions."""
         live = self.watched
@@ -136,5 +152,5 @@ class InSession:
         if self._sessions.end_empty(live):
             return FetchAnswer(())
         unknown = [(position, not_known(position)) for position in live.unknown]
-        told = live.told([*zip(asked, found, strict=True), *unknown], self._prefers)
-        return self._made.of(told, self._request, self._call, live.core.id)
+        told = live.told([*zip(asked, found, strict=True), *unknown], elsewhere)
+        return self._made.of(told, self._request, self._call, live.core.id, elsewhere)

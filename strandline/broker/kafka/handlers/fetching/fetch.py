@@ -9,7 +9,7 @@ from typing import Final
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers, name_in
-from strandline.broker.kafka.handlers.fetching.asking import Asking, InSession, Whole
+from strandline.broker.kafka.handlers.fetching.asking import Asking, Elsewhere, InSession, Whole
 from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
 from strandline.broker.kafka.wire.topics import named
@@ -78,7 +78,8 @@ class FetchApi:
             )
             async with self._answers.taken(owner, answer_bytes(bytes_max, self._bound)) as has:
                 wanted = asking.watched.due
-                found = await self._read(wanted, bytes_max, call.caller)
+                elsewhere = asking.elsewhere(wanted)
+                found = await self._read(wanted, elsewhere, bytes_max, call.caller)
                 read = sum(len(each.records) for each in found)
                 has(read)  # the first batch may be larger
                 if call.bill is not None:
@@ -86,7 +87,7 @@ class FetchApi:
                         await reply(asking.nothing())  # others have used the quota up meanwhile
                         return
                     call.bill.charge(Quota.CONSUMER_BYTE_RATE, read)
-                await reply(asking.answer(wanted, found))
+                await reply(asking.answer(wanted, found, elsewhere))
 
     def wait(
         self, request: FetchRequest, call: Call, done: Callable[[FetchAnswer | None], None]
@@ -112,7 +113,21 @@ class FetchApi:
         request = request._replace(topics=named(request.topics, partial(name_in, self._log)))
         return Whole(request, call, self.reads, self._made, self._sessions)
 
-    async def _read(self, wanted: Sequence[FetchPartition], bytes_max: int, caller: Caller) -> list[Fetched]:
+    async def _read(
+        self, wanted: Sequence[FetchPartition], elsewhere: Elsewhere, bytes_max: int, caller: Caller
+    ) -> list[Fetched]:
+        """What is at these positions, without the records that the client is to read elsewhere."""
+        if not elsewhere:
+            return await self._records(wanted, bytes_max, caller)
+        here = [position for position in wanted if position.name not in elsewhere]
+        away = [position for position in wanted if position.name in elsewhere]
+        records = iter(await self._records(here, bytes_max, caller))
+        offsets = iter(await self.reads.without_records(away, caller))
+        return [next(offsets if position.name in elsewhere else records) for position in wanted]
+
+    async def _records(
+        self, wanted: Sequence[FetchPartition], bytes_max: int, caller: Caller
+    ) -> list[Fetched]:
         """As `Reads.read`, and goes on where it found no record.
 
         A log that was compacted has batches without records, one segment after the other. Ten answers in a
@@ -174,7 +189,7 @@ class _Poll:
         self._give_back()
         wanted = self._asking.watched.due
         found = None if arrived else self._api.reads.with_nothing_new(wanted)
-        self._done(None if found is None else self._asking.answer(wanted, found))
+        self._done(None if found is None else self._asking.answer(wanted, found, {}))
 
     def _end(self) -> None:
         self._poll.cancel()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Container
 from functools import partial
 
-from strandline.broker.core.fetch_sessions.session import FetchSession, Key, epoch_after, key_of
+from strandline.broker.core.fetch_sessions.session import FetchSession, Key, epoch_after, key_in, key_of
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.handlers.fetching.answering import is_unknown, name_in, positions_of
 from strandline.broker.kafka.wire.fetch import FetchRequest
@@ -13,6 +13,7 @@ from strandline.broker.kafka.wire.topics import named
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.replicas.local_replica import OnChange
 from strandline.broker.replicas.replica import Replica
+from strandline.ids import TopicPartition
 from strandline.ports import Caller
 from strandline.security.rights import READ_TOPIC
 from strandline.tasks import Slices
@@ -61,7 +62,7 @@ class LiveSession:
         topics = named(request.topics, partial(name_in, self._log))
         positions = positions_of(request, topics)
         forgotten = [
-            (topic.topic_id or topic.name, number)
+            key_in(topic.name, topic.topic_id, number)
             for topic in request.forgotten
             for number in topic.partitions
         ]
@@ -159,11 +160,11 @@ class LiveSession:
     # --- answers -----------------------------------------------------------------------------
 
     def told(
-        self, found: list[tuple[FetchPartition, Fetched]], always: Callable[[FetchPartition], bool]
+        self, found: list[tuple[FetchPartition, Fetched]], always: Container[TopicPartition]
     ) -> list[tuple[FetchPartition, Fetched]]:
         """What of this has to be in the answer, and what is always. From then on the client knows it."""
         return [
             (position, each)
             for position, each in found
-            if self.core.tells(key_of(position), each) or always(position)
+            if self.core.tells(key_of(position), each) or position.name in always
         ]
