@@ -25,7 +25,7 @@ WORKERS = $(shell $(PYTHON) -c 'import os; print(min(len(os.sched_getaffinity(0)
 PYTEST = $(PYTHON) -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 .PHONY: test
-test: setup  ## Run the quick tests, 5 minutes on two cores. ARGS goes to pytest: make test ARGS="tests/broker -x -n 0"
+test: setup  ## Run the quick tests, 9 minutes on two cores. ARGS goes to pytest: make test ARGS="tests/broker -x -n 0"
 	@$(PYTEST) -m "not slow and not containers" --hypothesis-profile=quick $(ARGS)
 
 .PHONY: test-all

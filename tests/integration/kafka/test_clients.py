@@ -91,7 +91,7 @@ async def test_a_batch_of_ten_mib_is_replicated_and_read_by_every_consumer(clust
         await admin.create_topic("swell", partitions=1, replication_factor=3, config=config)
     values = [bytes([number]) * (TEN_MIB - 1_000) for number in range(3)]
     async with AIOKafkaProducer(
-        bootstrap_servers=cluster.kafka_bootstrap, max_request_size=TEN_MIB
+        bootstrap_servers=cluster.kafka_bootstrap, max_request_size=TEN_MIB, acks="all"
     ) as producer:
         for value in values:
             await producer.send_and_wait("swell", value)

