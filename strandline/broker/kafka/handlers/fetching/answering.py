@@ -8,6 +8,7 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode, fetch_code
 from strandline.broker.kafka.handlers.fetching.preferred import PreferredReplicas
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
+from strandline.broker.kafka.handlers.topic_ids import unknown_id
 from strandline.broker.kafka.wire.fetch import (
     ENDPOINTS_SINCE,
     READ_COMMITTED,
@@ -18,10 +19,12 @@ from strandline.broker.kafka.wire.fetch import (
 )
 from strandline.broker.kafka.wire.metadata import BrokerAddress
 from strandline.broker.kafka.wire.topics import OfTopic, Topics
-from strandline.broker.log.handlers import Handlers
-from strandline.errors import ErrorCode, UnknownTopicId
+from strandline.errors import ErrorCode
 from strandline.ids import NO_BROKER, BrokerId, TopicPartition
 from strandline.vocabulary.log import Fetched, FetchPartition
+
+Elsewhere = Mapping[TopicPartition, BrokerId]
+"""The followers to which an answer sends its client, by the partitions that it is to read there."""
 
 
 def positions_of(request: FetchRequest, topics: Topics[PartitionPosition]) -> list[FetchPartition]:
@@ -41,19 +44,13 @@ def positions_of(request: FetchRequest, topics: Topics[PartitionPosition]) -> li
     ]
 
 
-def name_in(log: Handlers, topic: OfTopic[PartitionPosition]) -> str | None:
-    """The name of a topic that a request asks for by its id; None if it is not known here."""
-    return log.name_of(topic.topic_id, (asked.partition for asked in topic.partitions))
-
-
 def is_unknown(position: FetchPartition) -> bool:
     """True for the id of a topic that is not known here."""
     return bool(position.topic_id) and not position.name.topic
 
 
 def not_known(position: FetchPartition) -> Fetched:
-    """The refusal of an id that no topic known here has."""
-    return Fetched(position.name, UnknownTopicId(f"no topic with id {position.topic_id} is known here"))
+    return Fetched(position.name, unknown_id(position.topic_id))
 
 
 class FetchAnswers:
@@ -63,10 +60,8 @@ class FetchAnswers:
         self._hints = hints
         self._preferred = preferred
 
-    def elsewhere(
-        self, positions: Iterable[FetchPartition], request: FetchRequest, call: Call
-    ) -> dict[TopicPartition, BrokerId]:
-        """The followers to which the answer sends the client, by the partitions that it reads there."""
+    def elsewhere(self, positions: Iterable[FetchPartition], request: FetchRequest, call: Call) -> Elsewhere:
+        """Of the partitions of these positions, those that the client is to read at a follower."""
         if not request.rack:
             return {}
         to = call.caller.listener
@@ -79,10 +74,9 @@ class FetchAnswers:
         request: FetchRequest,
         call: Call,
         session_id: int,
-        elsewhere: Mapping[TopicPartition, BrokerId],
+        elsewhere: Elsewhere,
     ) -> FetchAnswer:
-        """What was read at each position, in this order; neighbours of one topic are together. `elsewhere`:
-        see there."""
+        """What was read at each position, in this order; neighbours of one topic are together."""
         endpoints: dict[int, BrokerAddress] = {}
         topics: list[tuple[FetchPartition, list[FetchedPartition]]] = []
         for position, fetched in found:
@@ -98,7 +92,7 @@ class FetchAnswers:
         request: FetchRequest,
         call: Call,
         endpoints: dict[int, BrokerAddress],
-        elsewhere: Mapping[TopicPartition, BrokerId],
+        elsewhere: Elsewhere,
     ) -> FetchedPartition:
         """One partition of an answer; the address of the leader that it names goes to `endpoints`. Without
         transactions, every committed record is stable.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.fetching.answering import (
+    Elsewhere,
     FetchAnswers,
     is_unknown,
     not_known,
@@ -18,11 +19,7 @@ from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
 from strandline.broker.kafka.wire.topics import count
 from strandline.broker.log.reads import Reads, Watched
-from strandline.ids import BrokerId, TopicPartition
 from strandline.vocabulary.log import Fetched, FetchPartition
-
-Elsewhere = Mapping[TopicPartition, BrokerId]
-"""The followers to which an answer sends its client."""
 
 
 class Asking(Protocol):
@@ -57,10 +54,6 @@ class Asking(Protocol):
         """An answer without partitions, for a client that has to wait for its quota."""
         ...
 
-    def elsewhere(self, asked: Iterable[FetchPartition]) -> Elsewhere:
-        """See `FetchAnswers`."""
-        ...
-
     def answer(
         self, asked: Sequence[FetchPartition], found: Sequence[Fetched], elsewhere: Elsewhere
     ) -> FetchAnswer:
@@ -83,7 +76,9 @@ class Whole:
         known = [position for position in self._positions if not is_unknown(position)]
         self.watched = reads.fixed(known)
         self.size = len(known)
-        self.at_once = not known or len(known) < len(self._positions) or bool(self.elsewhere(known))
+        self.at_once = (
+            not known or len(known) < len(self._positions) or bool(made.elsewhere(known, request, call))
+        )
         self.begins_session = sessions.wanted(request)
 
     def settle_now(self) -> None:
@@ -91,9 +86,6 @@ class Whole:
 
     def nothing(self) -> FetchAnswer:
         return FetchAnswer(())
-
-    def elsewhere(self, asked: Iterable[FetchPartition]) -> Elsewhere:
-        return self._made.elsewhere(asked, self._request, self._call)
 
     def answer(
         self, asked: Sequence[FetchPartition], found: Sequence[Fetched], elsewhere: Elsewhere
@@ -130,16 +122,15 @@ class InSession:
     @property
     def at_once(self) -> bool:
         live = self.watched
-        return not len(live.core) or bool(live.unknown) or bool(self.elsewhere(live.due))
+        if not len(live.core) or live.unknown:
+            return True
+        return bool(self._made.elsewhere(live.due, self._request, self._call))
 
     def settle_now(self) -> None:
         self.watched.settle_now()
 
     def nothing(self) -> FetchAnswer:
         return FetchAnswer((), session_id=self.watched.core.id)
-
-    def elsewhere(self, asked: Iterable[FetchPartition]) -> Elsewhere:
-        return self._made.elsewhere(asked, self._request, self._call)
 
     def answer(
         self, asked: Sequence[FetchPartition], found: Sequence[Fetched], elsewhere: Elsewhere

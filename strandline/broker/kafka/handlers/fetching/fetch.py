@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
-from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers, name_in
-from strandline.broker.kafka.handlers.fetching.asking import Asking, Elsewhere, InSession, Whole
+from strandline.broker.kafka.handlers.fetching.answering import Elsewhere, FetchAnswers
+from strandline.broker.kafka.handlers.fetching.asking import Asking, InSession, Whole
 from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
+from strandline.broker.kafka.handlers.topic_ids import with_names
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
-from strandline.broker.kafka.wire.topics import named
 from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.reads import POLLED_MAX, answer_bytes
@@ -78,7 +77,7 @@ class FetchApi:
             )
             async with self._answers.taken(owner, answer_bytes(bytes_max, self._bound)) as has:
                 wanted = asking.watched.due
-                elsewhere = asking.elsewhere(wanted)
+                elsewhere = self._made.elsewhere(wanted, request, call)
                 found = await self._read(wanted, elsewhere, bytes_max, call.caller)
                 read = sum(len(each.records) for each in found)
                 has(read)  # the first batch may be larger
@@ -110,7 +109,7 @@ class FetchApi:
             return live
         if live is not None:
             return InSession(live, request, call, self._made, self._sessions)
-        request = request._replace(topics=named(request.topics, partial(name_in, self._log)))
+        request = request._replace(topics=with_names(request.topics, self._log))
         return Whole(request, call, self.reads, self._made, self._sessions)
 
     async def _read(

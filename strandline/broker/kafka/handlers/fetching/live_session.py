@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from functools import partial
 
 from strandline.broker.core.fetch_sessions.session import FetchSession, Key, epoch_after, key_in, key_of
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.handlers.fetching.answering import is_unknown, name_in, positions_of
+from strandline.broker.kafka.handlers.fetching.answering import is_unknown, positions_of
+from strandline.broker.kafka.handlers.topic_ids import with_names
 from strandline.broker.kafka.wire.fetch import FetchRequest
-from strandline.broker.kafka.wire.topics import named
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.replicas.local_replica import OnChange
 from strandline.broker.replicas.replica import Replica
@@ -59,8 +58,7 @@ class LiveSession:
     def begin(self, request: FetchRequest, call: Call) -> None:
         """Serves this request from now on, and no earlier one."""
         self._caller = call.caller
-        topics = named(request.topics, partial(name_in, self._log))
-        positions = positions_of(request, topics)
+        positions = positions_of(request, with_names(request.topics, self._log))
         forgotten = [
             key_in(topic.name, topic.topic_id, number)
             for topic in request.forgotten

@@ -23,7 +23,7 @@ from strandline.broker.kafka.wire.groups.offsets import (
     PartitionOffset,
     PartitionResult,
 )
-from strandline.broker.kafka.wire.topics import OfTopic, Topics, answering, named, names_of
+from strandline.broker.kafka.wire.topics import OfTopic, Topics, answering, each_partition, named, names_of
 from strandline.errors import CoordinatorNotAvailable, ErrorCode, StrandlineError, UnknownTopicId
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, Right
@@ -71,7 +71,7 @@ class GroupOffsetsApi:
             results = await self._groups.commit(asked, call.caller)
         except StrandlineError as error:
             code = commit_code(error, call.version)
-            each = (PartitionResult(asked.partition, code) for topic in topics for asked in topic.partitions)
+            each = (PartitionResult(asked.partition, code) for _, asked in each_partition(topics))
             return OffsetCommitAnswer(answering(topics, each))
         each = (
             PartitionResult(
@@ -198,7 +198,7 @@ def _offset(name: TopicPartition, committed: CommittedOffset | None) -> Partitio
 def _refused(wanted: GroupWanted, code: int) -> OffsetsOfGroup:
     """An error of the whole group is each partition's, too."""
     topics = wanted.topics or ()
-    each = (PartitionOffset(number, error=code) for topic in topics for number in topic.partitions)
+    each = (PartitionOffset(number, error=code) for _, number in each_partition(topics))
     return OffsetsOfGroup(wanted.group, answering(topics, each), code)
 
 

@@ -12,6 +12,7 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, produce_code
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.producing.refused_firsts import RefusedFirsts, Sequenced
+from strandline.broker.kafka.handlers.topic_ids import unknown_id, with_names
 from strandline.broker.kafka.wire.leaders import CurrentLeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress
 from strandline.broker.kafka.wire.produce import (
@@ -21,9 +22,9 @@ from strandline.broker.kafka.wire.produce import (
     ProducedPartition,
     ProduceRequest,
 )
-from strandline.broker.kafka.wire.topics import OfTopic, Topics, answering, each_partition, named
+from strandline.broker.kafka.wire.topics import OfTopic, answering, count, each_partition
 from strandline.broker.log.handlers import Handlers
-from strandline.errors import InvalidRecord, StrandlineError, UnknownProducerId, UnknownTopicId
+from strandline.errors import InvalidRecord, StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
 from strandline.security.quotas.model import Quota
@@ -55,7 +56,7 @@ class ProduceApi:
 
         With acks=1, only if this broker is sure at once that it still leads.
         """
-        if request.acks == 0 or _count(request.topics) > AT_ONCE_MAX:
+        if request.acks == 0 or count(request.topics) > AT_ONCE_MAX:
             return False
         if (refused := _refused(request, call)) is not None:
             done(refused)
@@ -109,10 +110,7 @@ class ProduceApi:
 
     def _named(self, request: ProduceRequest) -> ProduceRequest:
         """The request with the names of the topics that it asks for by id."""
-        return request._replace(topics=named(request.topics, self._name_of))
-
-    def _name_of(self, topic: OfTopic[PartitionRecords]) -> str | None:
-        return self._log.name_of(topic.topic_id, (found.partition for found in topic.partitions))
+        return request._replace(topics=with_names(request.topics, self._log))
 
     def _outcomes(
         self, request: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]
@@ -132,8 +130,7 @@ class ProduceApi:
         name, records = TopicPartition(topic.name, found.partition), bytes(found.records or b"")
         batch, log = Sequenced.of(records), TopicPartition(topic.topic_id or topic.name, found.partition)
         if topic.unknown:
-            unknown = UnknownTopicId(f"no topic with id {topic.topic_id} is known here")
-            outcomes.note(position, log, batch, None, unknown)
+            outcomes.note(position, log, batch, None, unknown_id(topic.topic_id))
             return
         refusal = self._firsts.refusal(log, batch, self._clock.monotonic())
         any_first = refusal is None
@@ -235,10 +232,6 @@ def _names(request: ProduceRequest) -> list[TopicPartition]:
 
 def _batches(request: ProduceRequest) -> Iterator[tuple[OfTopic[PartitionRecords], PartitionRecords]]:
     return ((topic, found) for topic in request.topics for found in topic.partitions)
-
-
-def _count(topics: Topics[PartitionRecords]) -> int:
-    return sum(len(topic.partitions) for topic in topics)
 
 
 def _resolve(answer: asyncio.Future[ProduceAnswer], value: ProduceAnswer) -> None:
