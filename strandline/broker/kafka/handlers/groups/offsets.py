@@ -19,7 +19,6 @@ from strandline.broker.kafka.wire.groups.offsets import (
     OffsetFetchAnswer,
     OffsetFetchRequest,
     OffsetsOfGroup,
-    OffsetToCommit,
     PartitionOffset,
     PartitionResult,
 )
@@ -32,7 +31,6 @@ from strandline.vocabulary.groups import (
     FetchedOffsets,
     OffsetCommit,
     OffsetFetch,
-    OffsetResults,
 )
 from strandline.vocabulary.log_position import same_topic
 
@@ -69,16 +67,18 @@ class GroupOffsetsApi:
             }
             asked = OffsetCommit(request.group, request.member, request.generation, offsets, request.instance)
             results = await self._groups.commit(asked, call.caller)
+            errors = [
+                unnamed[topic.topic_id]
+                if topic.unknown
+                else results[TopicPartition(topic.name, asked.partition)]
+                for topic in topics
+                for asked in topic.partitions
+            ]
         except StrandlineError as error:
-            code = commit_code(error, call.version)
-            each = (PartitionResult(asked.partition, code) for _, asked in each_partition(topics))
-            return OffsetCommitAnswer(answering(topics, each))
+            errors = [error for _ in each_partition(topics)]
         each = (
-            PartitionResult(
-                asked.partition, commit_code(_error(topic, asked.partition, unnamed, results), call.version)
-            )
-            for topic in topics
-            for asked in topic.partitions
+            PartitionResult(asked.partition, commit_code(error, call.version))
+            for (_, asked), error in zip(each_partition(topics), errors, strict=True)
         )
         return OffsetCommitAnswer(answering(topics, each))
 
@@ -148,14 +148,6 @@ class GroupOffsetsApi:
             return OffsetDeleteAnswer(code_of(error))
         each = (PartitionResult(name.partition, commit_code(results[name], call.version)) for name in names)
         return OffsetDeleteAnswer(0, answering(request.topics, each))
-
-
-def _error(
-    topic: OfTopic[OffsetToCommit], partition: int, unnamed: Unnamed, results: OffsetResults
-) -> StrandlineError | None:
-    if topic.unknown:
-        return unnamed[topic.topic_id]
-    return results[TopicPartition(topic.name, partition)]
 
 
 def _unnamed(topic_id: TopicId, *, known: bool) -> StrandlineError:
