@@ -13,6 +13,7 @@ from typing import Final
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.facts import BulkReads
+from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.broker.metadata.existing_partitions import ExistingPartitions, TopicsNow
 from strandline.broker.metadata.prompt_reads import PromptReads, Unanswered
 from strandline.broker.metadata.shared_look import SharedLook
@@ -68,8 +69,9 @@ class ClusterView:
         self._prompt = PromptReads(self._session, settings.metadata_read_ms_max / 1000)
         self._few = BulkReads(self._prompt)
         """For requests that name a few topics: they do not wait for those that read all."""
-        self._few_topics = TopicReader(self._few.get, lambda: manager.live)
-        self._many_topics = TopicReader(BulkReads(self._prompt).get, lambda: manager.live)
+        unreadable = UnreadableLog()
+        self._few_topics = TopicReader(self._few.get, lambda: manager.live, unreadable)
+        self._many_topics = TopicReader(BulkReads(self._prompt).get, lambda: manager.live, unreadable)
         self._topics = TopicCache(lambda: manager.live, settings.metadata_age_ms_max / 1000, clock)
         self._existing = ExistingPartitions(self._prompt.connected, settings.reconcile_ms / 1000, clock)
         self.outlines = TopicOutlines(self._prompt.connected, self._prompt.soon, clock)

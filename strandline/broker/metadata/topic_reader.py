@@ -60,13 +60,16 @@ UNREAD: Final = PartitionRead(Decoded((), -1), Decoded(NEVER_LED, -1))
 class TopicReader:
     """Reads through `get`, which raises NoNode, ConnectionLost or SessionEnded; so do the calls here.
 
-    `live` returns the registrations known here: a new mapping after each change.
+    `live` returns the registrations known here: a new mapping after each change. Readers of one broker share
+    the log of `unreadable` znodes.
     """
 
-    def __init__(self, get: Callable[[str], Awaitable[Znode]], live: Callable[[], Live]) -> None:
+    def __init__(
+        self, get: Callable[[str], Awaitable[Znode]], live: Callable[[], Live], unreadable: UnreadableLog
+    ) -> None:
         self._get = get
         self._live = live
-        self._unreadable = UnreadableLog()
+        self._unreadable = unreadable
 
     async def node(self, name: str) -> znodes.TopicNode:
         """The topic's own znode. Raises UnreadableZnode too."""

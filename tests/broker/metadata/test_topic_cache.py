@@ -11,6 +11,7 @@ import pytest
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes
+from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.broker.metadata.topic_cache import AGE_S_MAX, READING_SHARE_MAX, TopicCache
 from strandline.broker.metadata.topic_reader import TopicReader
 from strandline.errors import LeaderNotAvailable, UnknownTopicOrPartition
@@ -58,7 +59,7 @@ class Tree:
         self.registrations_read: list[BrokerId] = []
         self.live: dict[BrokerId, Registration] = {}
         self.hear()
-        self.reader = TopicReader(self.get, lambda: self.live)
+        self.reader = TopicReader(self.get, lambda: self.live, UnreadableLog())
         self.cache = TopicCache(lambda: self.live, AGE_S, self.clock)
         self.make("a", PARTITIONS)
 
