@@ -10,41 +10,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import google_crc32c
+
+from strandline_lab.conformance.codec import uvarint
+
 CODECS: Final[Mapping[str, int]] = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC_FROM: Final = 21
 _LENGTH_FROM: Final = 12
-_POLYNOMIAL: Final = 0x82F63B78
-
-
-def _crc_row(byte: int) -> int:
-    for _ in range(8):
-        byte = byte >> 1 ^ (_POLYNOMIAL if byte & 1 else 0)
-    return byte
-
-
-_CRC_TABLE: Final = tuple(_crc_row(byte) for byte in range(256))
 
 
 def crc32c(data: bytes) -> int:
     """Castagnoli's CRC, as RFC 3720 has it."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ _CRC_TABLE[(crc ^ byte) & 0xFF]
-    return crc ^ 0xFFFFFFFF
+    checksum: int = google_crc32c.value(data)
+    return checksum
 
 
 def varint(value: int) -> bytes:
     """A signed varint: zigzag, then seven bits a byte."""
-    left = value << 1 ^ value >> 63
-    out = bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
+    return uvarint(value << 1 ^ value >> 63)
 
 
 @dataclass(frozen=True, slots=True)
