@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from strandline_lab.simulation.stage import Stage
+
+LOOK_S: Final = 0.5
+"""Between two looks at what the cluster still has to do."""
 
 
 class Problem(NamedTuple):
@@ -26,3 +33,13 @@ class Judge(ABC):
     @abstractmethod
     def problems(self) -> list[Problem]:
         """What was wrong. Called once, at the end, and also if the run did not heal."""
+
+
+async def left_after(stage: Stage, seconds: float, found: Callable[[], Iterable[str]]) -> list[str]:
+    """Looks until nothing is found, for these seconds. Returns what is found then."""
+    ends_s = stage.now_s + seconds
+    left = list(found())
+    while left and stage.now_s < ends_s:
+        await asyncio.sleep(LOOK_S)
+        left = list(found())
+    return left

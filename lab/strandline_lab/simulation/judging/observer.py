@@ -21,14 +21,12 @@ from strandline_lab.auditing import leader_epochs, requests
 from strandline_lab.core.observed import observed
 from strandline_lab.core.settled import first_missing
 from strandline_lab.simulation.internal_topics import records
-from strandline_lab.simulation.judging.judge import Judge, Problem
+from strandline_lab.simulation.judging.judge import LOOK_S, Judge, Problem
 from strandline_lab.simulation.judging.recorded_changes import with_crowded_out, without_end
 from strandline_lab.simulation.stage import Stage
 
 CHECK: Final = "cluster"
 CONVERGENCE: Final = "convergence"
-LOOK_S: Final = 0.5
-"""Between two looks."""
 ANSWER_S_MAX: Final = 2.0
 CONVERGED_S_MAX: Final = 60.0
 """After all clients have finished: until the whole cluster is healthy."""

@@ -6,7 +6,6 @@ Compacted logs are left out: each broker compacts its own.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,13 +21,12 @@ from strandline.broker.storage.state_files.log_state import LogState
 from strandline.ids import PartitionKey
 from strandline.ports import Files, NoNode
 from strandline_lab.simulation.judging.folders import ReplicaFolder, replica_folders
-from strandline_lab.simulation.judging.judge import Judge, Problem
+from strandline_lab.simulation.judging.judge import Judge, Problem, left_after
 from strandline_lab.simulation.stage import Stage
 
 CHECK: Final = "replicas"
 EQUAL_S_MAX: Final = 20.0
 """After the last client has finished: until the logs of all in-sync replicas are equal."""
-LOOK_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +57,7 @@ class Replicas(Judge):
         self._differ: list[str] = []
 
     async def finish(self) -> None:
-        ends_s = self._stage.now_s + EQUAL_S_MAX
-        self._differ = list(self._compared())
-        while self._differ and self._stage.now_s < ends_s:
-            await asyncio.sleep(LOOK_S)
-            self._differ = list(self._compared())
+        self._differ = await left_after(self._stage, EQUAL_S_MAX, self._compared)
 
     def problems(self) -> list[Problem]:
         return [Problem(CHECK, sentence) for sentence in self._differ]

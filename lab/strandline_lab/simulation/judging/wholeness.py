@@ -7,7 +7,6 @@ in the queue of a broker.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Final
 
@@ -17,14 +16,13 @@ from strandline.ids import PartitionId, PartitionKey, TopicId
 from strandline.ports import NoNode
 from strandline.simulation.engine.zookeeper.znode_tree import ZnodeTree
 from strandline_lab.simulation.judging.folders import replica_folders
-from strandline_lab.simulation.judging.judge import Judge, Problem
+from strandline_lab.simulation.judging.judge import Judge, Problem, left_after
 from strandline_lab.simulation.stage import Stage
 
 CHECK: Final = "wholeness"
 WHOLE_S_MAX: Final = 30.0
 """After the last client has finished: until nothing is half done. A controller looks for leftovers every few
 seconds."""
-LOOK_S: Final = 0.5
 
 Assigned = dict[PartitionKey, tuple[int, ...]]
 """The replicas of each partition that exists."""
@@ -38,11 +36,7 @@ class Wholeness(Judge):
         self._half_done: list[str] = []
 
     async def finish(self) -> None:
-        ends_s = self._stage.now_s + WHOLE_S_MAX
-        self._half_done = list(self._found())
-        while self._half_done and self._stage.now_s < ends_s:
-            await asyncio.sleep(LOOK_S)
-            self._half_done = list(self._found())
+        self._half_done = await left_after(self._stage, WHOLE_S_MAX, self._found)
 
     def problems(self) -> list[Problem]:
         return [Problem(CHECK, sentence) for sentence in self._half_done]

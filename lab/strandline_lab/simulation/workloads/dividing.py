@@ -6,7 +6,6 @@ answered with success is so. What fails may be so for each topic of the request,
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Annotated, Any, Final, Literal
@@ -20,23 +19,14 @@ from strandline.host import Host
 from strandline.ids import BrokerId, TopicPartition
 from strandline.vocabulary.admin import NewTopic
 from strandline_lab.simulation.judging.judge import Problem
-from strandline_lab.simulation.settling import until_settled
 from strandline_lab.simulation.stage import SYNCED, Stage
-from strandline_lab.simulation.workloads.workload import (
-    BROKERS_MIN,
-    Count,
-    Pause,
-    Workload,
-    WorkloadPlan,
-    joined,
-)
+from strandline_lab.simulation.workloads.operator import AGAIN_S, Operation, Operator
+from strandline_lab.simulation.workloads.workload import BROKERS_MIN, Count, Pause, Workload, WorkloadPlan
 
 REPLICAS: Final = 2
 """So that each move by hand has a broker to go to."""
 MULTI_KIB: Final = (72, 80)
 """`multi_bytes_max` of the controllers, in KiB: 64 are reserved, and a partition takes about 2."""
-REQUEST_TIMEOUT_MS: Final = 5_000
-AGAIN_S: Final = 0.5
 
 
 class Dividing(WorkloadPlan, frozen=True):
@@ -81,33 +71,15 @@ class Dividing(WorkloadPlan, frozen=True):
         return _Divider(self, stage)
 
 
-class _Divider(Workload):
+class _Divider(Operator):
     def __init__(self, plan: Dividing, stage: Stage) -> None:
+        super().__init__(plan.name, plan.pause_s, stage)
         self._plan = plan
-        self._stage = stage
-        self._random = stage.random(plan.name)
-        self._client = stage.client(f"{plan.name} operator")
         self._possible: dict[str, set[int]] = {f"{plan.name}-{n}": {0} for n in range(plan.topics)}
         """How many partitions each topic may have; 0: it does not exist."""
         self._placed: dict[TopicPartition, Sequence[int]] = {}
         """The replicas that partitions were given, and that nothing else may have changed since."""
         self._found: dict[str, int] = {}
-        self._wrong: list[str] = []
-        self._done = {"answered": 0, "failed": 0}
-        self._over = asyncio.Event()
-
-    async def prepare(self) -> None:
-        """Nothing has to exist before."""
-
-    async def run(self) -> None:
-        await joined(self._client.run(self._operate(self._client.host)))
-        self._over.set()
-
-    async def finish(self) -> None:
-        await self._over.wait()
-        await self._client.run(self._moves_end(self._client.host))
-        await until_settled(self._stage)
-        await self._client.run(self._look(self._client.host))
 
     def problems(self) -> list[Problem]:
         found = [
@@ -118,25 +90,14 @@ class _Divider(Workload):
         return [Problem(self._plan.kind, line) for line in (*found, *self._wrong)]
 
     def counts(self) -> dict[str, int]:
-        return {f"divided operations {name}": count for name, count in self._done.items()}
+        answered = self._done["answered"]
+        failed = sum(self._done.values()) - answered
+        return {"divided operations answered": answered, "divided operations failed": failed}
 
     # --- operations --------------------------------------------------------------------------
 
-    async def _operate(self, host: Host) -> None:
-        while not self._stage.faults_ended.is_set():
-            await host.clock.sleep(self._random.expovariate(1 / self._plan.pause_s))
-            operation = self._random.choice(
-                [self._create, self._create, self._grow, self._move, self._prefer, self._delete]
-            )
-            try:
-                async with self._admin(host) as admin:
-                    await operation(admin)
-                self._done["answered"] += 1
-            except StrandlineError:
-                self._done["failed"] += 1
-
-    def _admin(self, host: Host) -> Admin:
-        return Admin(self._stage.cluster.bootstrap, host=host, request_timeout_ms=REQUEST_TIMEOUT_MS)
+    def _kinds(self) -> Sequence[Operation]:
+        return [self._create, self._create, self._grow, self._move, self._prefer, self._delete]
 
     async def _alter(
         self, topics: Sequence[str], becomes: Callable[[str, int], int], request: Awaitable[object]
@@ -199,12 +160,9 @@ class _Divider(Workload):
             _ = await admin.reassign(wanted)
             self._placed |= wanted
 
-    async def _prefer(self, admin: Admin) -> None:
-        _ = await admin.elect_preferred()
-
     # --- the end -----------------------------------------------------------------------------
 
-    async def _moves_end(self, host: Host) -> None:
+    async def _end_moves(self, host: Host) -> None:
         while True:
             try:
                 async with self._admin(host) as admin:

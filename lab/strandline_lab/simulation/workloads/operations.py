@@ -8,7 +8,6 @@ it was given, on brokers that differ, and no balance is under way.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Final, Literal
@@ -20,8 +19,8 @@ from strandline.host import Host
 from strandline.ids import INTERNAL_PREFIX, BrokerId, TopicPartition
 from strandline.vocabulary.metadata import BalanceState
 from strandline_lab.simulation.judging.judge import Problem
-from strandline_lab.simulation.settling import until_settled
 from strandline_lab.simulation.stage import Stage
+from strandline_lab.simulation.workloads.operator import AGAIN_S, Operation, Operator
 from strandline_lab.simulation.workloads.workload import (
     BROKERS_MIN,
     Count,
@@ -41,8 +40,6 @@ THROTTLES: Final = (0, 0, 20_000)
 """Of a balance, in bytes per second."""
 BALANCES_PAUSE_S: Final = 0.5
 """Between two operations on balances and brokers that leave, on average."""
-REQUEST_TIMEOUT_MS: Final = 5_000
-AGAIN_S: Final = 0.5
 DELETED_S_MAX: Final = 20.0
 """After the faults: until every deletion that was begun is complete."""
 
@@ -88,13 +85,11 @@ class Operations(WorkloadPlan, frozen=True):
         return _Operator(self, stage)
 
 
-class _Operator(Workload):
+class _Operator(Operator):
     def __init__(self, plan: Operations, stage: Stage) -> None:
+        super().__init__(plan.name, plan.pause_s, stage)
         self._plan = plan
-        self._stage = stage
-        self._random = stage.random(plan.name)
         self._lots = stage.random(f"{plan.name} balances")
-        self._client = stage.client(f"{plan.name} operator")
         self._possible: dict[str, set[Condition]] = {
             f"{plan.name}-{number}": {ABSENT} for number in range(plan.topics)
         }
@@ -105,14 +100,8 @@ class _Operator(Workload):
         self._gone: int | None = None
         """A broker that was forgotten."""
         self._found: dict[str, Condition] = {}
-        self._wrong: list[str] = []
-        self._done: dict[str, int] = {"answered": 0, "refused": 0, "unknown": 0}
         if plan.balances:
             self._done |= {"moves of balances": 0, "brokers forgotten": 0}
-        self._over = asyncio.Event()
-
-    async def prepare(self) -> None:
-        """Nothing has to exist before."""
 
     async def run(self) -> None:
         host = self._client.host
@@ -121,12 +110,6 @@ class _Operator(Workload):
         if balancing is not None:
             await joined(balancing)
         self._over.set()
-
-    async def finish(self) -> None:
-        await self._over.wait()
-        await self._client.run(self._end_moves(self._client.host))
-        await until_settled(self._stage)
-        await self._client.run(self._look(self._client.host))
 
     async def _deletions_end(self, host: Host) -> None:
         ends_s = self._stage.now_s + DELETED_S_MAX
@@ -149,25 +132,9 @@ class _Operator(Workload):
 
     # --- operations --------------------------------------------------------------------------
 
-    async def _operate(self, host: Host) -> None:
-        while not self._stage.faults_ended.is_set():
-            await host.clock.sleep(self._random.expovariate(1 / self._plan.pause_s))
-            kinds = [self._create, self._create, self._grow, self._change, self._delete]
-            if self._plan.moves:
-                kinds += [self._move, self._move, self._prefer, self._drain]
-            await self._do(host, self._random.choice(kinds))
-
-    async def _do(self, host: Host, operation: Callable[[Admin], Awaitable[None]]) -> None:
-        try:
-            async with self._admin(host) as admin:
-                await operation(admin)
-            outcome = "answered"
-        except StrandlineError as error:
-            outcome = "unknown" if error.outcome is Outcome.UNKNOWN else "refused"
-        self._done[outcome] += 1
-
-    def _admin(self, host: Host) -> Admin:
-        return Admin(self._stage.cluster.bootstrap, host=host, request_timeout_ms=REQUEST_TIMEOUT_MS)
+    def _kinds(self) -> Sequence[Operation]:
+        kinds = [self._create, self._create, self._grow, self._change, self._delete]
+        return [*kinds, self._move, self._move, self._prefer, self._drain] if self._plan.moves else kinds
 
     async def _alter(
         self, topic: str, becomes: Callable[[Condition], Condition], request: Awaitable[object]
@@ -228,9 +195,6 @@ class _Operator(Workload):
             BrokerId(each) for each in self._random.sample(brokers, self._random.choice(REPLICAS_MOVED))
         ]
         await admin.reassign({name: replicas})
-
-    async def _prefer(self, admin: Admin) -> None:
-        _ = await admin.elect_preferred()
 
     async def _drain(self, admin: Admin) -> None:
         """Drain a broker, or undo all drains."""
