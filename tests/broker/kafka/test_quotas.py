@@ -29,7 +29,7 @@ from tests.broker.kafka.support.asking import fetch_api, log_handlers
 from tests.broker.kafka.support.codec import encode_request
 from tests.broker.kafka.support.memory_connection import MemoryShared, MemoryTransport, feed, turns
 from tests.broker.support.replicas import NAME, write
-from tests.broker.support.seat import ME, led_by, seated
+from tests.broker.support.seat import seated
 from tests.hand_clock import HandClock
 from tests.waiting import eventually
 
@@ -221,8 +221,7 @@ async def test_a_fetch_gets_what_a_second_allows_and_then_nothing(tmp_path: Path
         for value in ("a" * 60, "b" * 60, "c" * 60):
             write(seat.replica, 4, value)
         seat.replica.raise_watermark(Offset(3))
-        state = led_by(ME, ME, epoch=5)
-        seat.manager.lead(seat.replica, state, seat.write(state))
+        seat.lead_alone(5)
         handlers = log_handlers(seat)
         api = fetch_api(handlers)
         await api.handle(request, call, reply)

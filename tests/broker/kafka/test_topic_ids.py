@@ -25,7 +25,7 @@ from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.kafka.support.asking import NO_HINTS, called, fetch_api, log_handlers
 from tests.broker.kafka.support.memory_connection import turns
 from tests.broker.support.replicas import CLOCK, KEY, NAME, batch, write
-from tests.broker.support.seat import ME, Seat, led_by, seated
+from tests.broker.support.seat import Seat, seated
 from tests.waiting import eventually
 
 EPOCH = 5
@@ -60,10 +60,7 @@ class World:
     def lead(self, replica: Replica, *others: int) -> None:
         """`others` are in sync, too."""
         self.seat.replica = replica
-        state = led_by(ME, ME, *others, epoch=EPOCH + 1)
-        self.seat.manager.lead(replica, state, self.seat.write(state))
-        leadership = replica.leadership
-        assert leadership is not None
+        leadership = self.seat.lead_alone(EPOCH + 1, *others)
         leadership.core.assign(replica.assignment, 1, CLOCK.monotonic())
         leadership.turn()
 

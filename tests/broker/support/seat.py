@@ -121,6 +121,13 @@ class Seat:
         for follower in (BrokerId(1), BrokerId(3)):  # they have every record: none is ever late
             self.replica.leadership.fetched(follower, LIVE[follower].epoch, 0, subscription=1)
 
+    def lead_alone(self, epoch: int, *others: int) -> Leadership:
+        """Leads in sync with itself, and with these silent others."""
+        state = led_by(ME, ME, *others, epoch=epoch)
+        self.manager.lead(self.replica, state, self.write(state))
+        assert self.replica.leadership is not None
+        return self.replica.leadership
+
     def commit(self, end: int) -> None:
         """Both followers have the records below an offset."""
         leadership = self.replica.leadership

@@ -15,29 +15,19 @@ from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.topics import OfTopic
 from strandline.broker.log.reads import POLLED_MAX
-from strandline.ids import BrokerId, LeaderEpoch, Offset
+from strandline.ids import BrokerId, LeaderEpoch
 from strandline.security.access import Access
-from strandline.security.acls import (
-    AclBinding,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
 from strandline.security.authorizer import Authorizer, Rules
 from strandline.security.decide import Acls
 from strandline.tasks import Slices
 from strandline.vocabulary.log import FetchPartition
 from tests.broker.kafka.support.asking import called, fetch_api, log_handlers
+from tests.broker.kafka.support.fetching import END, EPOCH, LONG_MS, append, leading, may_read
 from tests.broker.kafka.support.memory_connection import turns
-from tests.broker.support.replicas import CLOCK, NAME, write
-from tests.broker.support.seat import Seat, seated
+from tests.broker.support.replicas import NAME
+from tests.broker.support.seat import Seat
 from tests.waiting import eventually
 
-EPOCH = 5
-END = 1
-LONG_MS = 20_000
 CALL = called(apis.FETCH, 12)
 
 
@@ -63,14 +53,6 @@ class World:
         assert (self.end is not None) == (self.api.asked.total > 0)
         return self.end is not None
 
-    def append(self) -> None:
-        """One more record, committed."""
-        leadership = self.seat.replica.leadership
-        assert leadership is not None
-        write(self.seat.replica, EPOCH, "b")
-        leadership.core.appended(Offset(END + 1), CLOCK.monotonic())
-        self.seat.commit(END + 1)
-
     @property
     def at_rest(self) -> bool:
         """Nothing of a poll is left."""
@@ -79,10 +61,7 @@ class World:
 
 @asynccontextmanager
 async def a_world(tmp_path: Path, rules: Rules | None = None) -> AsyncIterator[World]:
-    async with seated(tmp_path) as seat:
-        write(seat.replica, 4, "a")
-        seat.lead(EPOCH)
-        seat.commit(END)
+    async with leading(tmp_path) as seat:
         authorizer = Authorizer(rules)
         handlers = log_handlers(seat, Access(authorizer))
         world = World(seat, fetch_api(handlers), authorizer)
@@ -111,7 +90,7 @@ async def test_a_poll_ends_as_soon_as_a_record_is_committed(tmp_path: Path) -> N
         world.seat.replica.announce()
         await turns()
         assert not world.ended, "nothing has come"
-        world.append()
+        append(world.seat)
         assert not world.ended, "a commit does not wait for its readers"
         await turns()
         assert world.ended == [None]
@@ -128,8 +107,7 @@ async def test_a_poll_ends_as_the_leadership_ends(tmp_path: Path) -> None:
 
 async def test_a_right_that_is_revoked_while_a_poll_waits_ends_it_with_a_refusal(tmp_path: Path) -> None:
     """CORRECTNESS A4: a task asks for the right again, and answers with the refusal."""
-    pattern = ResourcePattern(ResourceType.TOPIC, NAME.topic, PatternType.LITERAL)
-    binding = AclBinding(pattern, CALL.caller.principal, "*", Operation.READ, Permission.ALLOW)
+    binding = may_read(CALL)
     async with a_world(tmp_path, Rules()) as world:
         world.authorizer.take(Acls(1, ()))
         assert not world.waits(poll(END))
@@ -143,7 +121,7 @@ async def test_a_right_that_is_revoked_while_a_poll_waits_ends_it_with_a_refusal
 async def test_a_change_as_the_time_ends_is_not_missed(tmp_path: Path) -> None:
     async with a_world(tmp_path) as world:
         assert world.waits(poll(END, wait_ms=1))
-        world.append()
+        append(world.seat)
         await eventually(lambda: bool(world.ended))
         assert world.ended == [None]
 
@@ -190,7 +168,7 @@ async def test_a_poll_that_is_ended_answers_nothing(tmp_path: Path) -> None:
     """CORRECTNESS X6: a connection that ends leaves nothing behind, also between a record and its poll."""
     async with a_world(tmp_path) as world:
         assert world.waits(poll(END))
-        world.append()
+        append(world.seat)
         assert world.end is not None
         world.end()
         assert world.at_rest

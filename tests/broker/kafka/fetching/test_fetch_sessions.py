@@ -17,32 +17,22 @@ from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, Partit
 from strandline.broker.kafka.wire.topics import OfTopic
 from strandline.broker.log.reads import POLLED_MAX
 from strandline.errors import ErrorCode
-from strandline.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, TopicId
+from strandline.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
 from strandline.security.access import Access
-from strandline.security.acls import (
-    AclBinding,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
 from strandline.security.authorizer import Authorizer, Rules
 from strandline.security.decide import Acls
 from strandline.security.principal import Principal
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.kafka.support.asking import called, fetch_api, log_handlers
+from tests.broker.kafka.support.fetching import END, EPOCH, LONG_MS, append, leading, may_read
 from tests.broker.kafka.support.memory_connection import turns
-from tests.broker.support.replicas import CLOCK, KEY, NAME, write
-from tests.broker.support.seat import Seat, seated
+from tests.broker.support.replicas import KEY, NAME
+from tests.broker.support.seat import Seat
 from tests.waiting import eventually
 
-EPOCH = 5
-END = 1
 CALL = called(apis.FETCH, 12)
 BY_ID = called(apis.FETCH, 18)
 MISSING = 7
-LONG_MS = 20_000
 
 
 class World:
@@ -94,15 +84,6 @@ class World:
         forgotten = (OfTopic(name, forget, topic_id),) if forget else ()
         return FetchRequest(wait_ms, 1, 1 << 20, 0, topics, self.session_id, epoch, forgotten)
 
-    def append(self) -> None:
-        """One more record, committed."""
-        leadership = self.seat.replica.leadership
-        assert leadership is not None
-        end = self.seat.replica.log.log_end_offset
-        write(self.seat.replica, EPOCH, "b")
-        leadership.core.appended(Offset(end + 1), CLOCK.monotonic())
-        self.seat.commit(end + 1)
-
     @property
     def watched(self) -> bool:
         """Whether the partition is at rest in a session."""
@@ -111,10 +92,7 @@ class World:
 
 @asynccontextmanager
 async def a_world(tmp_path: Path, rules: Rules | None = None) -> AsyncIterator[World]:
-    async with seated(tmp_path) as seat:
-        write(seat.replica, 4, "a")
-        seat.lead(EPOCH)
-        seat.commit(END)
+    async with leading(tmp_path) as seat:
         authorizer = Authorizer(rules)
         yield World(seat, fetch_api(log_handlers(seat, Access(authorizer))), authorizer)
 
@@ -135,7 +113,7 @@ async def test_an_answer_within_a_session_has_what_changed(tmp_path: Path) -> No
         assert shown(await world.ask(0, (0, END), (MISSING, 0))) == [(0, 0, END, False), missing]
         assert shown(await world.ask(1)) == [missing]
         assert shown(await world.ask(2, forget=(MISSING,))) == []
-        world.append()
+        append(world.seat)
         assert shown(await world.ask(3)) == [(0, 0, END + 1, True)]
         assert shown(await world.ask(4, (0, END + 1))) == []
 
@@ -189,7 +167,7 @@ async def test_a_poll_of_a_session_waits_without_a_task_until_something_is_due(t
         assert ended.pop() == FetchAnswer((), session_id=world.session_id)
         request = world.request(2, wait_ms=LONG_MS)
         call = world.waits(request, ended)
-        world.append()
+        append(world.seat)
         assert not world.watched
         await turns()
         assert ended == [None], "a task reads: records need room in the bounds of answers"
@@ -212,7 +190,7 @@ async def test_a_request_that_another_one_overtook_gets_no_records(tmp_path: Pat
         first = world.request(1, wait_ms=LONG_MS)
         call = world.waits(first, ended)
         assert (await world.ask(2)).error == 0
-        world.append()
+        append(world.seat)
         await turns()
         assert ended == [None]
         assert (await world.again(first, call)).error == KafkaCode.INVALID_FETCH_SESSION_EPOCH
@@ -265,8 +243,7 @@ async def test_what_a_request_within_a_session_names_counts_while_it_waits(tmp_p
 
 async def test_a_right_that_ends_is_noticed_by_a_partition_at_rest(tmp_path: Path) -> None:
     """CORRECTNESS A4: also while a poll waits."""
-    pattern = ResourcePattern(ResourceType.TOPIC, NAME.topic, PatternType.LITERAL)
-    binding = AclBinding(pattern, CALL.caller.principal, "*", Operation.READ, Permission.ALLOW)
+    binding = may_read(CALL)
     refused = [(0, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), -1, False)]
     ended: list[FetchAnswer | None] = []
     async with a_world(tmp_path, Rules()) as world:

@@ -18,7 +18,7 @@ from strandline.records import encode_batch
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.kafka.support.asking import NO_HINTS, called, log_handlers
 from tests.broker.support.replicas import CLOCK, NAME, batch
-from tests.broker.support.seat import ME, Seat, led_by, seated
+from tests.broker.support.seat import Seat, seated
 
 CALL = called(apis.PRODUCE, 9)
 
@@ -53,10 +53,7 @@ async def test_a_producer_learns_which_times_are_wrong_and_which_the_leader_gave
     records = encode_batch([(None, b"", (), time) for time in (now_ms, now_ms * 1_000)])
     async with seated(tmp_path) as seat:
         seat.lead(5)
-        alone = led_by(ME, ME, epoch=6)
-        seat.manager.lead(seat.replica, alone, seat.write(alone))
-        leadership = seat.replica.leadership
-        assert leadership is not None
+        leadership = seat.lead_alone(6)
         leadership.core.assign(seat.replica.assignment, 1, CLOCK.monotonic())
         for config in (TopicConfig(), TopicConfig(message_timestamp_type="LogAppendTime")):
             seat.replica.log.reconfigure(config)
@@ -72,10 +69,7 @@ async def test_a_producer_that_the_log_does_not_know_goes_on_with_any_sequence(t
     answers: list[ProduceAnswer] = []
     async with seated(tmp_path) as seat:
         seat.lead(5)
-        alone = led_by(ME, ME, epoch=6)
-        seat.manager.lead(seat.replica, alone, seat.write(alone))
-        leadership = seat.replica.leadership
-        assert leadership is not None
+        leadership = seat.lead_alone(6)
         leadership.core.assign(seat.replica.assignment, 1, CLOCK.monotonic())
         api = api_of(seat)
         first, second, later = (request(batch("x", producer=(7, sequence))) for sequence in (57, 58, 60))
@@ -95,10 +89,7 @@ async def test_a_batch_behind_one_that_was_refused_is_out_of_order(tmp_path: Pat
     async with seated(tmp_path) as seat:
         seat.lead(5)
         api = api_of(seat)
-        alone = led_by(ME, ME, epoch=6)
-        seat.manager.lead(seat.replica, alone, seat.write(alone))
-        leadership = seat.replica.leadership
-        assert leadership is not None
+        leadership = seat.lead_alone(6)
         for insync, requests in ((2, (first, second)), (1, (second, stranger, first, second))):
             leadership.core.assign(seat.replica.assignment, insync, CLOCK.monotonic())
             for each in requests:
@@ -121,8 +112,7 @@ async def test_a_batch_with_acks_1_is_appended_at_once_by_a_leader_that_is_sure(
         seat.lead(5)
         assert not api.begin(request(batch("x"), acks=1), CALL, answers.append), "its followers are silent"
         assert (seat.replica.log.log_end_offset, answers) == (0, [])
-        alone = led_by(ME, ME, epoch=6)
-        seat.manager.lead(seat.replica, alone, seat.write(alone))
+        seat.lead_alone(6)
         assert api.begin(request(batch("x"), acks=1), CALL, answers.append)
     ((found,),) = [topic.partitions for topic in answers[0].topics]
     assert (found.error, found.base_offset) == (0, 0)
@@ -133,8 +123,7 @@ async def test_old_formats_and_transactions_are_refused_with_the_reason(tmp_path
     answers: list[ProduceAnswer] = []
     old = replace(CALL, header=CALL.header._replace(version=2))
     async with seated(tmp_path) as seat:
-        alone = led_by(ME, ME, epoch=6)
-        seat.manager.lead(seat.replica, alone, seat.write(alone))
+        seat.lead_alone(6)
         api = api_of(seat)
         assert api.begin(request(batch("x")), old, answers.append)
         assert api.begin(request(batch("x"))._replace(transactional_id="t"), CALL, answers.append)
