@@ -48,22 +48,22 @@ _STREAMS: Final[dict[Codec, Any]] = {
 }
 
 
-def compress(codec: Codec, data: bytes) -> bytes:
-    """Compress with a codec; `Codec.NONE` leaves the data unchanged."""
+def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
+    """Compress with a codec; `Codec.NONE` leaves the data unchanged. `level`: of the codec, if it has any."""
     match codec:
         case Codec.NONE:
             return data
         case Codec.GZIP:
-            return bytes(cramjam.gzip.compress(data, level=_GZIP_LEVEL))
+            return bytes(cramjam.gzip.compress(data, level=_GZIP_LEVEL if level is None else level))
         case Codec.SNAPPY:
             return _compress_xerial(data)
         case Codec.LZ4:
             # Kafka's own reader refuses blocks that refer to earlier ones.
-            stream = cramjam.lz4.Compressor(block_linked=False)
+            stream = cramjam.lz4.Compressor(level=level, block_linked=False)
             stream.compress(data)
             return bytes(stream.finish())
         case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL))
+            return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
 
 
 def decompress(codec: Codec, data: bytes, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:

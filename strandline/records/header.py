@@ -132,6 +132,9 @@ class BatchHeader(NamedTuple):
         """
         return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
+    def with_codec(self, codec: Codec) -> BatchHeader:
+        return self._replace(attributes=self.attributes & ~_CODEC_MASK | codec)
+
     def with_delete_horizon(self, moment_ms: int) -> BatchHeader:
         return self._replace(attributes=self.attributes | _DELETE_HORIZON, base_timestamp=moment_ms)
 

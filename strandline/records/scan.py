@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.errors import CorruptMessage, InvalidRecord
 from strandline.records.compression import Codec, decompress
+from strandline.records.decode import body_of
 from strandline.records.encode import offset_deltas
 from strandline.records.header import HEADER_BYTES, BatchHeader, Bytes
 from strandline.records.varint import LONG_MAX, LONG_MIN, decode_varint
@@ -44,7 +45,7 @@ def glance(
     Raises CorruptMessage if a record contradicts its lengths or its timestamp does not fit 64 bits, or the
     batch decompresses to more than `bytes_max`; UnsupportedCompression.
     """
-    body = _body(records, header, bytes_max)
+    body = body_of(records, header, bytes_max=bytes_max)
     try:
         yield from _glance(body, header)
     except (IndexError, ValueError) as error:
@@ -92,7 +93,7 @@ def first_without_key(
     Raises as `glance`, and InvalidRecord if a timestamp does not fit 64 bits, or the records' offsets do
     not count from the batch's first one.
     """
-    body = _body(records, header, bytes_max)
+    body = body_of(records, header, bytes_max=bytes_max)
     try:
         return _first_without_key(body, header)
     except (IndexError, ValueError) as error:
@@ -170,12 +171,6 @@ def _has_header_without_key(body: bytes) -> bool:
             return True
         _, at = _past(body, at)
     return False
-
-
-def _body(records: Bytes, header: BatchHeader, bytes_max: int) -> bytes:
-    body = bytes(records[header.position + HEADER_BYTES : header.end])
-    codec = header.codec
-    return body if codec is Codec.NONE else decompress(codec, body, bytes_max=bytes_max)
 
 
 def _past(body: bytes, at: int) -> tuple[bool, int]:

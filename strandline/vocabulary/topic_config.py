@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from strandline.config.limits import KIB, MIB, STORED_BATCH_BYTES_MAX
 from strandline.errors import InvalidConfig
 from strandline.vocabulary.typed_json import INT32_MAX, INT64_MAX
 
 SHOWN_CHARS_MAX: Final = 64
+PRODUCERS_CODEC: Final = "producer"
+GZIP_DEFAULT: Final = -1
+LZ4_FAST: Final = 9
 
 
 class TopicConfig(BaseModel):
@@ -60,6 +63,15 @@ class TopicConfig(BaseModel):
     max_compaction_lag_ms: int = Field(default=2**63 - 1, ge=1)
     """A compacted log with a dirty segment that began longer ago is compacted, however little is dirty. Its
     segments are filled for no longer."""
+    compression_type: str = Field(
+        default=PRODUCERS_CODEC, pattern="^(producer|uncompressed|gzip|snappy|lz4|zstd)$"
+    )
+    """producer: batches are stored as they come. Else the leader compresses those of another codec anew."""
+    compression_gzip_level: int = Field(default=GZIP_DEFAULT, ge=-1, le=9)
+    """-1: the library's default."""
+    compression_lz4_level: int = Field(default=LZ4_FAST, ge=1, le=17)
+    """9: the fast compressor, as in Kafka."""
+    compression_zstd_level: int = Field(default=3, ge=-131_072, le=22)
     delete_retention_ms: int = Field(default=24 * 3600 * 1000, ge=0)
     """How long a tombstone is kept after the first compaction that reached it."""
     unclean_leader_election_enable: bool = False
@@ -91,6 +103,13 @@ class TopicConfig(BaseModel):
         if self.min_insync_replicas is not None:
             return min(self.min_insync_replicas, replication_factor)
         return 2 if replication_factor >= 3 else 1
+
+    @field_validator("compression_gzip_level")
+    @classmethod
+    def _gzip_level(cls, level: int) -> int:
+        if level == 0:
+            raise ValueError("give -1 for the default, or 1 to 9")
+        return level
 
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> Self:

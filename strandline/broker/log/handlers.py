@@ -15,6 +15,7 @@ from strandline.broker.log.deletion import RecordDeletion
 from strandline.broker.log.leader_epochs import LeaderEpochs
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.log.reads import Reads
+from strandline.broker.log.recompression import Recompression
 from strandline.broker.log.replica_progress import ReplicasDescription
 from strandline.broker.log.standing import Standing
 from strandline.broker.log.time_lookup import TimeLookup
@@ -92,6 +93,7 @@ class Handlers:
         self._holds_lease = holds_lease
         self._producer_ids = producer_ids
         self.standing = Standing(manager, holds_lease)
+        self.recompression = Recompression(manager, self.write_refusal)
         self._epochs = LeaderEpochs(manager, self.replica)
         self._times = TimeLookup(manager.host)
         self._deletion = RecordDeletion(manager, self.replica, clock)
@@ -104,7 +106,7 @@ class Handlers:
 
     def produce(self, entry: ProduceEntry, done: OnProduced, caller: Caller, *, sure: bool = True) -> None:
         """Appends one batch, whose producer id has to belong to the caller. `done` is called exactly once,
-        with the outcome.
+        with the outcome. One that `recompression` wants has been there before.
 
         `sure`: False for a partition that `Standing.unsure` returned.
         """

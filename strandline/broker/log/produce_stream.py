@@ -118,6 +118,12 @@ class ProduceStream:
             self._in_flight += 1
             done = partial(self._done, arrived, entry.correlation_id, entry.acks)
             refusal = self._refusal_of_internal(entry) if entry.internal else None
+            if refusal is None and self._log.recompression.wanted(entry.name, entry.records):
+                found = await self._log.recompression.of(entry.name, entry.records, self._caller)
+                if isinstance(found, bytes):
+                    entry = entry._replace(records=found)
+                else:
+                    refusal = found
             if refusal is not None:
                 done(refusal)
             else:

@@ -106,6 +106,10 @@ class ReplicaManager:
         """The replica, if it is here and closed."""
         return self._table.closed(key)
 
+    def find(self, name: TopicPartition) -> Replica | None:
+        """As `ReplicaTable.find`."""
+        return self._table.find(name)
+
     def named(self, topic: str, partition: int) -> Replica:
         """As `ReplicaTable.named`."""
         return self._table.named(topic, partition)

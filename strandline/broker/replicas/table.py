@@ -40,6 +40,10 @@ class ReplicaTable:
         """The replica, if it is here and closed."""
         return self._closed.get(key)
 
+    def find(self, name: TopicPartition) -> Replica | None:
+        """The open replica of a partition."""
+        return self._by_name.get(name)
+
     def named(self, topic: str, partition: int) -> Replica:
         """The replica of a partition. Raises UnknownTopicOrPartition, and NotLeaderOrFollower for a closed
         one."""

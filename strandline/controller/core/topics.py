@@ -37,6 +37,7 @@ NEW_PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 INTERNAL_CONFIGS: Final = frozenset(
     {
         "cleanup.policy",
+        "compression.type",
         "max.message.bytes",
         "message.timestamp.type",
         "min.compaction.lag.ms",

@@ -29,10 +29,13 @@ class Handlers:
 
     def __init__(self) -> None:
         self.taken = 0
-        self.standing = self
+        self.standing = self.recompression = self
 
     async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         return frozenset()
+
+    def wanted(self, name: TopicPartition, records: bytes) -> bool:
+        return False
 
     def write_refusal(self, topic: str, caller: Caller) -> None:
         return None

@@ -17,6 +17,7 @@ from strandline.adapters.system.clock import SystemClock
 from strandline.config.limits import MIB
 from strandline.errors import InvalidTimestamp
 from strandline.local.cluster import LocalCluster
+from strandline.records import Codec, split
 from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS
 from tests.waiting import eventually
@@ -128,6 +129,41 @@ async def test_batches_of_every_codec_are_stored_as_they_came(cluster: LocalClus
         consumer.assign([TopicPartition("tides", number) for number in range(PARTITIONS)])
         own_read = Counter([(await consumer.getone()).value for _ in sent])
     assert own_read == Counter(sent)
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", *filter(None, CODECS)])
+async def test_batches_of_every_codec_are_stored_in_the_topics(cluster: LocalCluster, codec: str) -> None:
+    """`compression.type`: batches in flight of one producer keep their order."""
+    topic = f"dunes-{codec}"
+    async with Admin(cluster.bootstrap) as admin:
+        config = {"min.insync.replicas": "2", "compression.type": codec}
+        await admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3, config=config)
+    sent: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    for given in CODECS:
+        async with AIOKafkaProducer(
+            bootstrap_servers=cluster.kafka_bootstrap,
+            compression_type=given,
+            enable_idempotence=True,
+            max_batch_size=4_000,
+        ) as producer:
+            waiting = []
+            for number in range(300):
+                value, partition = f"{given}-{number}".encode() * 30, number % PARTITIONS
+                waiting.append(await producer.send(topic, value, partition=partition))
+                sent[partition].append(value)
+            await asyncio.wait(waiting)
+    async with Producer(cluster.bootstrap) as own:
+        for partition in range(PARTITIONS):
+            value = b"of strandline" * 100
+            await own.send_and_wait(topic, value, partition=partition)
+            sent[partition].append(value)
+    read: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    for record in await read_all(cluster, topic):
+        read[record.partition].append(record.value)
+    assert read == sent
+    wanted = Codec.NONE if codec == "uncompressed" else Codec.named(codec)
+    logs = [path for path in cluster.directory.rglob("*.log") if path.parent.name.startswith(topic)]
+    assert {header.codec for path in logs for header in split(path.read_bytes())} == {wanted}
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])

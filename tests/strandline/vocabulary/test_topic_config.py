@@ -27,3 +27,17 @@ def test_a_size_that_kafka_does_not_take_is_refused(size: str) -> None:
 def test_any_size_of_kafkas_is_taken_and_the_largest_batch_has_a_bound(size: int, in_force: int) -> None:
     config = TopicConfig.parse({"max.message.bytes": str(size)})
     assert (config.max_message_bytes, config.batch_bytes_max) == (size, in_force)
+
+
+def test_a_codec_and_its_level_are_of_kafkas_ranges() -> None:
+    taken = {"compression.type": "gzip", "compression.gzip.level": "9", "compression.zstd.level": "-131072"}
+    assert TopicConfig.parse(taken).overrides() == taken
+    wrong = {
+        "compression.type": "none",
+        "compression.gzip.level": "0",
+        "compression.lz4.level": "18",
+        "compression.zstd.level": "23",
+    }
+    for name, value in wrong.items():
+        with pytest.raises(InvalidConfig, match=f"{name}='?{value}"):
+            TopicConfig.parse({name: value})

@@ -9,7 +9,6 @@ from strandline.broker.kafka.configs.kinds import canonical
 from strandline.broker.kafka.configs.topic_names import (
     BY_NAME,
     FixedConfig,
-    IgnoredConfig,
     OwnConfig,
     TopicConfigName,
 )
@@ -55,6 +54,4 @@ def one_topic_config(name: str, value: str) -> dict[str, str]:
             raise InvalidConfig(
                 f"{name}={value!r}: strandline has {known.value!r} only. {known.documentation}"
             )
-        case IgnoredConfig() if known.values and text not in known.values:
-            raise InvalidConfig(f"{name}={value!r}: give one of {', '.join(known.values)}")
     return {}

@@ -46,14 +46,29 @@ class IgnoredConfig:
     kind: Kind
     value: str
     documentation: str
-    values: tuple[str, ...] = ()
-    """The only ones that may be set; empty: all of the type."""
 
 
 OWN: Final = (
     OwnConfig(
         "cleanup.policy", Kind.LIST, "log.cleanup.policy",
         "delete: remove old segments by retention. compact: keep the last record of each key. Or both.",
+    ),
+    OwnConfig(
+        "compression.type", Kind.STRING, "compression.type",
+        "producer: batches are stored as they come. uncompressed or a codec: those of another are compressed "
+        "anew.",
+    ),
+    OwnConfig(
+        "compression.gzip.level", Kind.INT, "compression.gzip.level",
+        "At which gzip compresses anew: 1 to 9, or -1 for its default.",
+    ),
+    OwnConfig(
+        "compression.lz4.level", Kind.INT, "compression.lz4.level",
+        "At which lz4 compresses anew: 1 to 17; 9 is the fast compressor.",
+    ),
+    OwnConfig(
+        "compression.zstd.level", Kind.INT, "compression.zstd.level",
+        "At which zstd compresses anew: -131072 to 22.",
     ),
     OwnConfig(
         "delete.retention.ms", Kind.LONG, "log.cleaner.delete.retention.ms",
@@ -135,18 +150,9 @@ FIXED: Final = (
     ),
 )  # fmt: skip
 
-_NOT_COMPRESSED: Final = "Ignored: brokers compress no batch."
 _NO_TIERS: Final = "Ignored: there is no tiered storage."
 
 IGNORED: Final = (
-    IgnoredConfig(
-        "compression.type", Kind.STRING, "producer",
-        "Ignored: batches are stored as their producer compressed them.",
-        ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
-    ),
-    IgnoredConfig("compression.gzip.level", Kind.INT, "-1", _NOT_COMPRESSED),
-    IgnoredConfig("compression.lz4.level", Kind.INT, "9", _NOT_COMPRESSED),
-    IgnoredConfig("compression.zstd.level", Kind.INT, "3", _NOT_COMPRESSED),
     IgnoredConfig(
         "errors.deadletterqueue.group.enable", Kind.BOOLEAN, "false", "Ignored: there are no share groups."
     ),

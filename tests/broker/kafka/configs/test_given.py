@@ -42,6 +42,7 @@ def test_what_is_strandlines_is_passed_on_and_what_is_true_is_left_out() -> None
     }
     assert topic_config(list(given.items())) == {
         "cleanup.policy": "compact,delete",
+        "compression.type": "zstd",
         "message.timestamp.type": "LogAppendTime",
         "segment.bytes": "52428800",
         "unclean.leader.election.enable": "true",
@@ -61,7 +62,6 @@ def test_what_clients_read_they_may_set(known: FixedConfig | IgnoredConfig) -> N
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("compression.type", "none", "give one of producer, uncompressed, gzip"),
         ("message.timestamp.difference.max.ms", "1000", "Removed from Kafka"),
         ("remote.storage.enable", "true", "no tiered storage"),
         ("follower.replication.throttled.replicas", "*", "by a reassignment"),

@@ -64,6 +64,9 @@ class ProduceApi:
         request = self._named(request)
         if request.acks != ACKS_ALL and not self._log.standing.certain(_names(request)):
             return False
+        wanted = self._log.recompression.wanted
+        if any(map(wanted, _names(request), (found.records for _, found in each_partition(request.topics)))):
+            return False
         outcomes = self._outcomes(request, call, done)
         _charge(request, call)
         for position, (topic, found) in enumerate(_batches(request)):
@@ -91,8 +94,15 @@ class ProduceApi:
         for position, (topic, found) in enumerate(_batches(request)):
             if slices.used_up:
                 await slices.next()
-            sure = TopicPartition(topic.name, found.partition) not in unsure
-            self._append(request, topic, found, outcomes, position, sure=sure)
+            name = TopicPartition(topic.name, found.partition)
+            if self._log.recompression.wanted(name, found.records):
+                records = bytes(found.records or b"")
+                anew = await self._log.recompression.of(name, records, call.caller)
+                if isinstance(anew, StrandlineError):
+                    outcomes.note(position, name, None, None, anew)
+                    continue
+                found = found._replace(records=memoryview(anew))
+            self._append(request, topic, found, outcomes, position, sure=name not in unsure)
         outcomes.close()
         await self._reply(request, await answer, reply)
 
