@@ -13,7 +13,13 @@ from typing import Final
 from strandline import Admin, LocalCluster, NewTopic
 from strandline.adapters.system.clock import SystemClock
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
-from strandline_lab.bench.cluster.leadership import PREFIX, leaders, moved_after_s
+from strandline_lab.bench.cluster.leadership import (
+    PREFIX,
+    leaders,
+    left_all_isrs,
+    moved_after_s,
+    whole_after_s,
+)
 from strandline_lab.bench.report import cpu_s
 from strandline_lab.bench.scale.processes import (
     BROKERS,
@@ -45,6 +51,7 @@ LOST: Final = {
     "elsewhere_s": Figure("kill of a broker → all that it led is led elsewhere, s", total=True),
     "elsewhere_cpu_s": Figure("CPU of the others after that kill, s", total=True),
     "back_s": Figure("start of the killed broker → it serves, s", total=True),
+    "whole_s": Figure("start of the killed broker → it is in all ISRs again, s", total=True),
     "back_cpu_s": Figure("CPU of that broker until all rests, s", total=True),
 }
 
@@ -115,14 +122,17 @@ async def _lost_and_back(cluster: LocalCluster, admin: Admin, size: int) -> dict
     await cluster.kill_broker(victim)
     elsewhere_s = await moved_after_s(admin, victim, killed_at_ms)
     elsewhere_cpu_s = sum(map(cpu_s, others)) - before
-    began = clock.monotonic()
+    await left_all_isrs(admin, victim)
+    began, began_ms = clock.monotonic(), clock.wall_ms()
     await cluster.start_broker(victim, wait_s=START_S_MAX)
     back_s = clock.monotonic() - began
+    whole_s = await whole_after_s(admin, victim, began_ms)
     await _processes(cluster, size).quiet()
     return {
         "elsewhere_s": elsewhere_s,
         "elsewhere_cpu_s": elsewhere_cpu_s,
         "back_s": back_s,
+        "whole_s": whole_s,
         "back_cpu_s": cpu_s(cluster.pid(victim)),
     }
 
