@@ -22,6 +22,8 @@ from pydantic.fields import FieldInfo
 from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
 from strandline.adapters.telemetry.metrics_server import PROCESS_METRICS
+from strandline.broker.kafka.routing import introduction
+from strandline.broker.kafka.wire import apis
 from strandline.broker.metrics import METRICS as BROKER_METRICS
 from strandline.client.metrics import ClientMetric
 from strandline.config import (
@@ -50,6 +52,7 @@ from strandline.controller.metrics import METRICS as CONTROLLER_METRICS
 from strandline.producer.measures import PRODUCER_METRICS
 from strandline.security import calls
 from strandline.vocabulary import topic_config
+from strandline_lab.conformance.kips import KIPS
 from strandline_lab.simulation.faults.fault import Fault
 from strandline_lab.simulation.plan import Plan
 from strandline_lab.simulation.workloads.every import AnyWorkload
@@ -287,6 +290,18 @@ def rights(which: str) -> str:
     return "\n".join(rows) + "\n"
 
 
+def kips(_: str | None) -> str:
+    """The table of Kafka's improvement proposals, and whether what they brought is served."""
+    served = {wire.name: wire.versions for wire in vars(apis).values() if isinstance(wire, apis.ApiWire)}
+    served["ApiVersions"] = range(introduction.LAST + 1)
+    rows = ["| KIP | what it brought | by | here |", "| ---: | --- | --- | --- |"]
+    for kip in sorted(KIPS):
+        needs = ", ".join(f"{api} {since}" for api, since in kip.needs.items())
+        here = kip.partly or ("yes" if kip.served(served) else "no")
+        rows.append(f"| {kip.number} | {kip.subject} | {needs} | {here} |")
+    return "\n".join(rows) + "\n"
+
+
 TABLES: dict[str, Callable[[Any], str]] = {
     "settings": settings,
     "constants": constants,
@@ -298,6 +313,7 @@ TABLES: dict[str, Callable[[Any], str]] = {
     "client_metrics": client_metrics,
     "alarms": alarms,
     "rights": rights,
+    "kips": kips,
 }
 
 
