@@ -27,6 +27,7 @@ from strandline.errors.calls import ThrottlingQuotaExceeded as ThrottlingQuotaEx
 from strandline.errors.groups import CoordinatorLoading as CoordinatorLoading
 from strandline.errors.groups import CoordinatorNotAvailable as CoordinatorNotAvailable
 from strandline.errors.groups import FencedInstanceId as FencedInstanceId
+from strandline.errors.groups import GenerationOfNoGroup as GenerationOfNoGroup
 from strandline.errors.groups import GroupIdNotFound as GroupIdNotFound
 from strandline.errors.groups import GroupMaxSizeReached as GroupMaxSizeReached
 from strandline.errors.groups import GroupSubscribedToTopic as GroupSubscribedToTopic

@@ -72,6 +72,10 @@ class IllegalGeneration(StrandlineError):
     code = ErrorCode.ILLEGAL_GENERATION
 
 
+class GenerationOfNoGroup(IllegalGeneration):
+    """There is no group of this name, and so no generation."""
+
+
 class RebalanceInProgress(Retriable):
     """The group is rebalancing: join again."""
 

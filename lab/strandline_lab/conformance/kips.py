@@ -93,7 +93,7 @@ KIPS: Final = (
     Kip(966, "large topics described in parts", {"DescribeTopicPartitions": 0}),
     Kip(1000, "resources of client metrics are listed", {"ListConfigResources": 0}),
     Kip(1005, "the offset after what is tiered", {"ListOffsets": 9}),
-    Kip(1043, "unknown groups are an error of their own", {"DescribeGroups": 6}),
+    Kip(1043, "unknown groups are an error of their own", {"DescribeGroups": 6, "OffsetCommit": 9}),
     Kip(1071, "groups of Kafka Streams", {"StreamsGroupHeartbeat": 0}),
     Kip(1073, "brokers that are down", {"DescribeCluster": 2}),
     Kip(1102, "a client is told to begin anew", {"Metadata": 13}),

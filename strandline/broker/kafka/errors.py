@@ -5,7 +5,13 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from strandline.errors import CoordinatorLoading, ErrorCode, OutcomeUnknown, StrandlineError
+from strandline.errors import (
+    CoordinatorLoading,
+    ErrorCode,
+    GenerationOfNoGroup,
+    OutcomeUnknown,
+    StrandlineError,
+)
 
 OWN_CODES_MIN: Final = 1_000
 """Numbers from here on are strandline's own, and mean nothing to a Kafka client."""
@@ -41,6 +47,7 @@ FETCH_EPOCHS_SINCE: Final = 9
 LIST_OFFSETS_EPOCHS_SINCE: Final = 4
 LIST_OFFSETS_NOT_AVAILABLE_SINCE: Final = 5
 """Clients of version 4 know the first of the two."""
+COMMIT_GROUPS_SINCE: Final = 9
 COMMIT_IDS_SINCE: Final = 10
 """Clients of earlier versions do not know UNKNOWN_TOPIC_ID."""
 
@@ -80,7 +87,10 @@ def list_offsets_code(error: StrandlineError | None, version: int) -> int:
 
 def commit_code(error: StrandlineError | None, version: int) -> int:
     """UNKNOWN_TOPIC_OR_PARTITION for an offset of a topic that was deleted: clients of versions without ids
-    know no UNKNOWN_TOPIC_ID here, and Java's would end its application for it."""
+    know no UNKNOWN_TOPIC_ID here, and Java's would end its application for it. From 9 on, a group that is not
+    there is an error of its own."""
+    if isinstance(error, GenerationOfNoGroup) and version >= COMMIT_GROUPS_SINCE:
+        return int(ErrorCode.GROUP_ID_NOT_FOUND)
     if version >= COMMIT_IDS_SINCE:
         return code_of(error)
     known = {ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}

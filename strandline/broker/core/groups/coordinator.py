@@ -46,8 +46,8 @@ from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
+    GenerationOfNoGroup,
     GroupIdNotFound,
-    IllegalGeneration,
     InvalidRequest,
     StrandlineError,
     UnknownMemberId,
@@ -292,7 +292,7 @@ class Coordinator:
         check_group(request.group)
         self._keeper.check_size("commit", request.offsets)
         if request.group not in self._groups and request.generation >= 0:
-            raise IllegalGeneration(
+            raise GenerationOfNoGroup(
                 f"group {request.group} is not known; it has no generation {request.generation}"
             )
         group = self._find_or_make(request.group, may_make=True)

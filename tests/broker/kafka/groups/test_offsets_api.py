@@ -22,6 +22,7 @@ from strandline.broker.kafka.wire.groups.membership import (
 )
 from strandline.broker.kafka.wire.groups.offsets import (
     GroupWanted,
+    OffsetCommitRequest,
     OffsetDeleteAnswer,
     OffsetDeleteRequest,
     OffsetFetchRequest,
@@ -85,6 +86,16 @@ async def test_only_members_commit_while_there_are_any(cluster: SimulatedCluster
     found = await client.commit("g", missing, offsets((0, 3)), member=member, generation=1)
     assert found == [UNKNOWN_TOPIC, 0]
     assert await client.fetched("g") == {0: 3, 1: 2}
+
+
+@on_virtual_time
+async def test_a_generation_of_a_group_that_is_not_there(cluster: SimulatedCluster) -> None:
+    """Only clients from version 9 on know an error for that."""
+    client = await GroupClient.prepared(cluster)
+    asked = OffsetCommitRequest("nowhere", 3, "m", (offsets((0, 1)),))
+    found = [(await client.ask(apis.OFFSET_COMMIT, asked, version)).topics for version in (8, 9)]
+    errors = [partition.error for topics in found for topic in topics for partition in topic.partitions]
+    assert errors == [ErrorCode.ILLEGAL_GENERATION, ErrorCode.GROUP_ID_NOT_FOUND]
 
 
 @on_virtual_time
