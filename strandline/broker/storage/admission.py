@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from strandline.broker.core.replication.producer_state import UNKNOWN_CRC
 from strandline.config.limits import MIB
 from strandline.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, UnsupportedCompression
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, gap_batch, validate, with_append_time
@@ -16,7 +17,7 @@ from strandline.records.scan import (
     glance,
     has_header_without_key,
 )
-from strandline.vocabulary.topic_config import TopicConfig
+from strandline.vocabulary.topic_config import PRODUCERS_CODEC, TopicConfig
 
 NO_TIMESTAMP: Final = -1
 """The time of a record whose producer gave none."""
@@ -98,6 +99,12 @@ def check_times(records: bytes, header: BatchHeader, config: TopicConfig, now_ms
                 if each.timestamp != NO_TIMESTAMP and not earliest <= each.timestamp <= latest
             )
     raise refusal
+
+
+def known_again(header: BatchHeader, config: TopicConfig) -> BatchHeader:
+    """The header by which a batch that its producer repeats is known. Where the topic names a codec it has no
+    CRC: another broker, or another config, may compress the same records to other bytes."""
+    return header if config.compression_type == PRODUCERS_CODEC else header._replace(crc=UNKNOWN_CRC)
 
 
 def stored(

@@ -206,7 +206,8 @@ class PartitionLog:
             raise ValueError(f"{self!r} is in epoch {self.epochs.latest}, the append in {epoch}")
         config = self._config
         header = admission.from_producer(records, bytes_max=config.batch_bytes_max, keyed=config.compacts)
-        verdict = self.producers.check(header, now_ms, by, any_first_sequence=any_first_sequence)
+        known = admission.known_again(header, config)
+        verdict = self.producers.check(known, now_ms, by, any_first_sequence=any_first_sequence)
         if isinstance(verdict, Duplicate):
             return Appended(verdict.base_offset, verdict.last_offset + 1, duplicate=True)
         base_offset = self.log_end_offset
@@ -222,7 +223,7 @@ class PartitionLog:
             segment = self._segment_for(len(records), header.record_count, now_ms)
             head = stamp(header, base_offset=base_offset, leader_epoch=epoch)
             position = segment.write((head, memoryview(records)[STAMP_BYTES:]), len(records))
-            self.producers.record(header, base_offset, now_ms, by)
+            self.producers.record(admission.known_again(header, config), base_offset, now_ms, by)
             segment.note(header, base_offset, position, config.index_interval_bytes, now_ms)
         append_time_ms = header.max_timestamp if header.is_log_append_time else NO_TIMESTAMP
         return Appended(base_offset, segment.next_offset, append_time_ms=append_time_ms)
@@ -230,10 +231,8 @@ class PartitionLog:
     def append_as_follower(self, records: bytes) -> None:
         """Append the leader's batches, under the leader's offsets and epochs.
 
-        Raises CorruptMessage, with nothing written, if a batch is damaged (E15), does not follow the
-        LEO, or goes back to an older epoch; StorageFailed. On a log whose tail was found damaged, the
-        damaged files are removed first: their replacement is here.
-        """
+        Raises CorruptMessage, with nothing written, if a batch is damaged (E15), does not follow the LEO, or
+        goes back to an older epoch; StorageFailed. Damaged files at the log's end are removed first."""
         start = self.log_end_offset
         records, headers = admission.from_leader(records, log_end_offset=start, last_epoch=self.last_epoch)
         now_ms = self._clock.wall_ms()
@@ -245,7 +244,8 @@ class PartitionLog:
             segment = self._segment_for(len(records), headers[-1].next_offset - start, now_ms)
             position = segment.write((records,), len(records))
             for header in headers:
-                self.producers.record(header, header.base_offset, now_ms)
+                known = admission.known_again(header, self._config)
+                self.producers.record(known, header.base_offset, now_ms)
                 at = position + header.position
                 segment.note(header, header.base_offset, at, self._config.index_interval_bytes, now_ms)
 
@@ -371,7 +371,7 @@ class PartitionLog:
                 self._state.change(corrupt=None)
 
     def _discard_from(self, offset: int) -> None:
-        """Drop all files from a batch boundary on. Called with the lock held."""
+        """Drop all files from a batch boundary on, with the lock held."""
         self._segments.discard_from(offset)
         self._leftovers = False
         self._sync_state.cut(offset)

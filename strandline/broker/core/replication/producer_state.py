@@ -27,7 +27,8 @@ By = Principal | None
 """A caller; None: not known, or callers are not distinguished."""
 
 UNKNOWN_CRC: Final = -1
-"""The CRC of a batch that compaction rewrote or a leader gave its time, or that an old snapshot remembers."""
+"""The CRC of a batch that compaction rewrote, that a leader gave its time or its codec, or that an old
+snapshot remembers."""
 
 
 class RememberedBatch(NamedTuple):
@@ -222,7 +223,7 @@ def _follow(producer: Producer, header: BatchHeader) -> Accept | Duplicate:
         return ACCEPT
     for batch in producer.batches:
         if batch.first_sequence == first and batch.last_sequence == last:
-            if batch.crc not in (header.crc, UNKNOWN_CRC):
+            if batch.crc != header.crc and UNKNOWN_CRC not in (batch.crc, header.crc):
                 raise OutOfOrderSequence(
                     f"sequences {first}..{last} of producer {header.producer_id} belong to another batch, at "
                     f"offset {batch.base_offset} with CRC {batch.crc:#010x}; this one has {header.crc:#010x}"

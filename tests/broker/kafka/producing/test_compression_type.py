@@ -74,6 +74,21 @@ async def test_batches_of_another_codec_are_stored_in_the_topics(
     assert [record.value for record in decode(log)] == [b"v" * 200] * len(FIELDS) * len(batches)
 
 
+async def test_a_batch_is_known_again_after_the_codec_changed(tmp_path: Path) -> None:
+    """It has other bytes then, and to refuse it would end its producer."""
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    batches = [encode_batch(FIELDS, **producer, base_sequence=100 * number) for number in range(3)]
+    async with leading(tmp_path) as seat:
+        api = api_of(seat)
+        for number, named in enumerate(("producer", "gzip", "zstd", "producer")):
+            config = TopicConfig(compression_type=named, min_insync_replicas=1)
+            seat.manager.reconfigure(seat.replica, seat.replica.assignment, config)
+            for sent, batch in enumerate(batches[: number + 1]):
+                found = await handled(api, batch)
+                assert (found.error, found.base_offset) == (0, sent * len(FIELDS))
+        assert [header.codec for header in split(stored(seat))] == [Codec.NONE, Codec.GZIP, Codec.ZSTD]
+
+
 async def test_a_batch_that_becomes_too_large_and_one_that_is_broken_are_refused(tmp_path: Path) -> None:
     small = encode_batch(FIELDS, codec=Codec.ZSTD)
     broken = assemble(BatchHeader.parse(small), b"no zstd")
