@@ -22,8 +22,7 @@ from pydantic.fields import FieldInfo
 from strandline import errors
 from strandline.adapters.telemetry.metrics import Metric
 from strandline.adapters.telemetry.metrics_server import PROCESS_METRICS
-from strandline.broker.kafka.routing import introduction
-from strandline.broker.kafka.wire import apis
+from strandline.broker.kafka.wire import api_versions, apis
 from strandline.broker.metrics import METRICS as BROKER_METRICS
 from strandline.client.metrics import ClientMetric
 from strandline.config import (
@@ -293,7 +292,7 @@ def rights(which: str) -> str:
 def kips(_: str | None) -> str:
     """The table of Kafka's improvement proposals, and whether what they brought is served."""
     served = {wire.name: wire.versions for wire in vars(apis).values() if isinstance(wire, apis.ApiWire)}
-    served["ApiVersions"] = range(introduction.LAST + 1)
+    served["ApiVersions"] = range(api_versions.LAST + 1)
     rows = ["| KIP | what it brought | by | here |", "| ---: | --- | --- | --- |"]
     for kip in sorted(KIPS):
         needs = ", ".join(f"{api} {since}" for api, since in kip.needs.items())

@@ -14,7 +14,7 @@ from typing import Any
 
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.core.replication.epochs import EpochCache, EpochEntry
-from strandline.broker.storage.segment import LOG_SUFFIX, file_name
+from strandline.broker.storage.segments.segment import LOG_SUFFIX, file_name
 from strandline.broker.storage.state_files.checkpoint import Checkpoint
 from strandline.broker.storage.state_files.epoch_file import write_epochs
 from strandline.broker.storage.state_files.log_state import LogState

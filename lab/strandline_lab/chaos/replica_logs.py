@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.auditing.checks import REPLICAS, Finding
 from strandline.auditing.reference import Logged
-from strandline.broker.storage.scanning import Bad, scan
-from strandline.broker.storage.segment import LOG_SUFFIX, file_name, offset_in
+from strandline.broker.storage.segments.scanning import Bad, scan
+from strandline.broker.storage.segments.segment import LOG_SUFFIX, file_name, offset_in
 from strandline.broker.storage.state_files.checkpoint import Checkpoint
 from strandline.broker.storage.state_files.epoch_file import EPOCH_FILE, read_epochs
 from strandline.broker.storage.state_files.log_state import LogState

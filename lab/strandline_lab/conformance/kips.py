@@ -36,7 +36,7 @@ KIPS: Final = (
     Kip(140, "ACLs by requests", {"DescribeAcls": 1, "CreateAcls": 1, "DeleteAcls": 1}),
     Kip(195, "topics get more partitions", {"CreatePartitions": 0}),
     Kip(207, "no old end of a log from a new leader", {"ListOffsets": 5}),
-    Kip(219, "a throttled client is told before it waits", {"Produce": 6, "Fetch": 8}),
+    Kip(219, "a throttled client learns it before it has to wait", {"Produce": 6, "Fetch": 8}),
     Kip(226, "configs of brokers change while they run", {"IncrementalAlterConfigs": 0},
         "no: a broker reads its settings at its start"),
     Kip(227, "fetch sessions", {"Fetch": 7}),
@@ -96,7 +96,7 @@ KIPS: Final = (
     Kip(1043, "unknown groups are an error of their own", {"DescribeGroups": 6, "OffsetCommit": 9}),
     Kip(1071, "groups of Kafka Streams", {"StreamsGroupHeartbeat": 0}),
     Kip(1073, "brokers that are down", {"DescribeCluster": 2}),
-    Kip(1102, "a client is told to begin anew", {"Metadata": 13}),
+    Kip(1102, "an answer has a client begin anew", {"Metadata": 13}),
     Kip(1142, "resources with configs are listed", {"ListConfigResources": 1}),
     Kip(1242, "a client names the cluster and the broker that it means", {"ApiVersions": 5}),
 )  # fmt: skip

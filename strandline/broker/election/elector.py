@@ -488,7 +488,7 @@ def _mark_whole(replica: Replica) -> None:
     """Marks the log as whole, since a leader took it into the ISR. If the write fails, the next examination
     tries again."""
     try:
-        replica.log.mark_whole()
+        replica.log.cutting.mark_whole()
     except (StorageFailed, StorageBusy) as error:
         logger.warning("not marked as whole", partition=str(replica.name), reason=error.message)
     else:

@@ -58,7 +58,7 @@ class RecordDeletion:
             raise InvalidRequest(f"{replica.name}: cleanup.policy of its topic does not allow a deletion")
         wanted = self._wanted(leadership, offset)
         if wanted > log.log_start_offset:
-            log.advance_log_start(wanted, as_leader=True)
+            log.cutting.advance_start(wanted, as_leader=True)
             replica.announce()  # a fetch below it ends
         # A replica that catches up learns the start too: it may join after the answer.
         _ = [flow.confirmed() for flow in leadership.followers]

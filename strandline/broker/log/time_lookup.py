@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.storage.time_search import SearchStep, first_not_older
+from strandline.broker.storage.segments.time_search import SearchStep, first_not_older
 from strandline.errors import OffsetNotAvailable
 from strandline.host import Host
 from strandline.records import Codec

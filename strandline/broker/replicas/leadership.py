@@ -197,7 +197,7 @@ class Leadership:
         log, trace = self.replica.log, self.replica.trace
         received = 0.0 if trace is None else trace.now()
         try:
-            appended = log.append_as_leader(
+            appended = log.appending.as_leader(
                 records,
                 self.epoch,
                 now_ms=self._clock.wall_ms(),

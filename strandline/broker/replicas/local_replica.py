@@ -202,7 +202,7 @@ class LocalReplica:
             logger.info(
                 "truncating", partition=str(self.name), first=offset, end=cut.end, epoch=self.leader_epoch
             )
-        self.log.truncate_to(offset)
+        self.log.cutting.truncate_to(offset)
         self.counts.truncated_records += max(0, cut.end - offset)
         self.counts.lost_records += cut.committed
         self.high_watermark = Offset(min(self.high_watermark, self.log.log_end_offset))
@@ -219,7 +219,7 @@ class LocalReplica:
             log_end=self.log.log_end_offset,
             offset=offset,
         )
-        self.log.reset_to(offset)
+        self.log.cutting.reset_to(offset)
         self.high_watermark = offset
         self.on_lowered()
         self.announce()

@@ -303,7 +303,7 @@ class ReplicaManager:
         try:
             if replica.log.needs_flush(self.clock.monotonic()):
                 replica.log.flush()
-            replica.log.begin_epoch(state.leader_epoch)
+            replica.log.appending.begin_epoch(state.leader_epoch)
         except (StorageFailed, StorageBusy) as error:
             logger.error(
                 "a replica failed as it was elected", partition=str(replica.name), reason=error.message

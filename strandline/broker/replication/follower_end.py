@@ -370,7 +370,7 @@ class LeaderStream:
         replica, log = following.replica, following.replica.log
         if push.records:
             end = log.log_end_offset
-            log.append_as_follower(push.records)
+            log.appending.as_follower(push.records)
             now = replica.traffic_at = self._clock.monotonic()
             if replica.trace is not None:
                 replica.trace.passed(Step.STORED, end, log.log_end_offset)
@@ -385,7 +385,7 @@ class LeaderStream:
             replica.leader_watermark = Offset(push.high_watermark)
             replica.raise_watermark(replica.leader_watermark)
         if push.log_start_offset > log.log_start_offset:
-            log.advance_log_start(min(push.log_start_offset, log.log_end_offset))
+            log.cutting.advance_start(min(push.log_start_offset, log.log_end_offset))
             replica.raise_watermark(Offset(log.log_start_offset))  # only what is committed is deleted (H9)
             replica.announce()  # fetch sessions tell their clients
 

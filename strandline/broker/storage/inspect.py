@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strandline.broker.core.replication.producer_state import ProducerState
-from strandline.broker.storage.index import IndexFile
-from strandline.broker.storage.scanning import Bad, scan
-from strandline.broker.storage.segment import (
+from strandline.broker.storage.segments.index import IndexFile
+from strandline.broker.storage.segments.scanning import Bad, scan
+from strandline.broker.storage.segments.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline.broker.storage.fence import Fence
-from strandline.broker.storage.segments import Segments
+from strandline.broker.storage.segments.segments import Segments
 from strandline.broker.storage.state_files.checkpoint import PARTIAL_SUFFIX
 from strandline.broker.storage.state_files.log_state import STAGED_FILE, StateFile
 from strandline.broker.storage.sync_state import SyncState

@@ -22,9 +22,9 @@ from sys import maxsize
 from strandline.broker.core.replication.epochs import EpochCache
 from strandline.broker.core.replication.producer_state import ProducerState
 from strandline.broker.storage.compaction.swap import finish_swaps
-from strandline.broker.storage.index import IndexFile
-from strandline.broker.storage.scanning import Bad, find_batch, is_unwritten, scan
-from strandline.broker.storage.segment import (
+from strandline.broker.storage.segments.index import IndexFile
+from strandline.broker.storage.segments.scanning import Bad, find_batch, is_unwritten, scan
+from strandline.broker.storage.segments.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -381,7 +381,7 @@ class _Recovery:
         epochs.truncate_from_end(end)
         start = self._state.log_start_offset
         if start == end and loaded is not None and any(segment.size for segment in self.segments):
-            # All is deleted. The last record's epoch is known if `advance_log_start` kept it.
+            # All is deleted. The last record's epoch is known if `Cutting.advance_start` kept it.
             start -= loaded.epoch_at(end - 1) >= 0
         epochs.truncate_from_start(start)
         return epochs, epochs.entries != (loaded.entries if loaded is not None else ())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from strandline.broker.storage.segment import Segment
-from strandline.broker.storage.segments import Segments
+from strandline.broker.storage.segments.segment import Segment
+from strandline.broker.storage.segments.segments import Segments
 from strandline.vocabulary.topic_config import TopicConfig
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from strandline.broker.core.replication.producer_state import ProducerState
-from strandline.broker.storage.segment import SNAPSHOT_SUFFIX, Segment, file_name, offset_in
+from strandline.broker.storage.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name, offset_in
 from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
 from strandline.ports import Files
 

@@ -400,7 +400,7 @@ async def test_without_a_truncation_nothing_is_reported() -> None:
     """Epochs that wrote nothing go without a word, and an empty log has nothing to lose."""
     replica = open_replica()
     write(replica, 1, "a", "b")
-    replica.log.begin_epoch(2)
+    replica.log.appending.begin_epoch(2)
     async with following(replica, 5) as followed:
         await _diverge(followed, 1, 2)
         assert followed.recorded.events == []

@@ -42,10 +42,10 @@ class Here:
 async def here(tmp_path: Path) -> AsyncIterator[Here]:
     async with seated(tmp_path) as seat:
         log = seat.replica.log
-        log.begin_epoch(EPOCH)
+        log.appending.begin_epoch(EPOCH)
         for producer, sequence in ((7, 0), (8, 0), (7, 2)):
             records = batch("a", "b", producer=(producer, sequence))
-            log.append_as_leader(records, EPOCH, now_ms=CLOCK.wall_ms())
+            log.appending.as_leader(records, EPOCH, now_ms=CLOCK.wall_ms())
         handlers = log_handlers(seat)
         yield Here(seat, ReplicasApi(handlers, seat.manager))
 

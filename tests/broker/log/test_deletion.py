@@ -69,10 +69,10 @@ class Leading:
 async def leading(tmp_path: Path) -> AsyncIterator[Leading]:
     async with seated(tmp_path) as seat:
         log = seat.replica.log
-        log.begin_epoch(4)
+        log.appending.begin_epoch(4)
         for first in range(0, END, 3):
             values = [str(offset) for offset in range(first, first + 3)]
-            log.append_as_leader(batch(*values), 4, now_ms=CLOCK.wall_ms())
+            log.appending.as_leader(batch(*values), 4, now_ms=CLOCK.wall_ms())
         seat.lead(EPOCH)
         view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
         ids = ProducerIds(lambda: None, Random(0))

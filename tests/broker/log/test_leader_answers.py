@@ -100,9 +100,9 @@ async def test_the_record_of_the_latest_time_is_found(
     """The first of them, as Kafka since 3.7 finds it."""
     async with seated(tmp_path) as seat:
         log = seat.replica.log
-        log.begin_epoch(4)
+        log.appending.begin_epoch(4)
         for time_ms in times:
-            log.append_as_leader(encode_values([b"x"], time_ms), 4, now_ms=CLOCK.wall_ms())
+            log.appending.as_leader(encode_values([b"x"], time_ms), 4, now_ms=CLOCK.wall_ms())
         seat.lead(5)
         (listed,) = await handlers_of(seat).list_offsets([OffsetQuery(NAME, MAX_TIMESTAMP)], CALLER)
         assert isinstance(listed.error, OffsetNotAvailable) == bool(times), "the last is not committed yet"

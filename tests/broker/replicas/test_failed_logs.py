@@ -35,7 +35,7 @@ def led_with_two_records(seat: Seat) -> Replica:
     seat.lead(6)
     replica = seat.replica
     for value in ("a", "b"):
-        replica.log.append_as_leader(batch(value), 6, now_ms=1)
+        replica.log.appending.as_leader(batch(value), 6, now_ms=1)
     replica.raise_watermark(Offset(2))
     return replica
 

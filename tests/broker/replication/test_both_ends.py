@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.core.replication.produce_ticket import Produced
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.storage.segment import LOG_SUFFIX, file_name
+from strandline.broker.storage.segments.segment import LOG_SUFFIX, file_name
 from strandline.ids import Offset
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import CLOCK, batch, following, leading, open_replica, values, write
@@ -19,7 +19,7 @@ def replica_with(*epochs: tuple[int, int], other_from: int | None = None) -> Rep
     """A log of these (epoch, count) pairs; from an offset on another leader wrote it than elsewhere."""
     replica = open_replica()
     for epoch, count in epochs:
-        replica.log.begin_epoch(epoch)
+        replica.log.appending.begin_epoch(epoch)
         for _ in range(count):
             offset = replica.log.log_end_offset
             other = "" if other_from is None or offset < other_from else "other "
@@ -100,14 +100,14 @@ async def test_a_watermark_is_not_taken_before_the_log_was_cut() -> None:
 async def test_producer_state_is_truncated_with_the_log() -> None:
     """CORRECTNESS T12: a retry of a batch that was cut is a new write, not a duplicate of nothing."""
     ours, theirs = replica_with((1, 1)), replica_with((1, 1))
-    theirs.log.begin_epoch(2)
+    theirs.log.appending.begin_epoch(2)
     for sequence in (0, 1):
         lost = batch(f"lost {sequence}", producer=(7, sequence))
-        theirs.log.append_as_leader(lost, 2, now_ms=CLOCK.wall_ms())
+        theirs.log.appending.as_leader(lost, 2, now_ms=CLOCK.wall_ms())
     async with leading(ours, 3) as leader, following(theirs, 3, leader=leader):
         await eventually(lambda: theirs.log.log_end_offset == 1)
-    theirs.log.begin_epoch(4)
-    again = theirs.log.append_as_leader(batch("again", producer=(7, 0)), 4, now_ms=CLOCK.wall_ms())
+    theirs.log.appending.begin_epoch(4)
+    again = theirs.log.appending.as_leader(batch("again", producer=(7, 0)), 4, now_ms=CLOCK.wall_ms())
     assert (again.base_offset, again.duplicate) == (1, False)
 
 
@@ -117,10 +117,10 @@ async def test_producer_state_is_truncated_with_the_log() -> None:
 def three_batches(*, files: MemoryFiles | None = None, width: int = 1) -> Replica:
     """Offsets 0 to 8, three in each batch; with a width of 300 each batch has a segment of its own."""
     replica = open_replica(TopicConfig(segment_bytes=1024), files=files)
-    replica.log.begin_epoch(1)
+    replica.log.appending.begin_epoch(1)
     for first in (0, 3, 6):
         records = batch(*(str(offset).ljust(width, ".") for offset in range(first, first + 3)))
-        replica.log.append_as_leader(records, 1, now_ms=CLOCK.wall_ms())
+        replica.log.appending.as_leader(records, 1, now_ms=CLOCK.wall_ms())
     return replica
 
 
@@ -134,7 +134,7 @@ async def test_a_follower_takes_the_exact_start_of_its_leaders_log(has: int) -> 
     too. It has this number of records before."""
     ours, theirs = three_batches(), three_batches()
     theirs.truncate(Offset(has))
-    ours.log.advance_log_start(4)
+    ours.log.cutting.advance_start(4)
     ours.raise_watermark(Offset(9))
     async with leading(ours, 9) as leader, following(theirs, 9, leader=leader) as followed:
         await eventually(lambda: leader.follows(2, 9))
@@ -147,13 +147,13 @@ async def test_a_log_that_lost_the_batch_in_which_it_starts_follows_again() -> N
     """CORRECTNESS H7: a loss of power left the log's start without its batch: empty, within a batch of the
     leader's."""
     ours, theirs = three_batches(), open_replica()
-    theirs.log.reset_to(4)
-    ours.log.advance_log_start(4)
+    theirs.log.cutting.reset_to(4)
+    ours.log.cutting.advance_start(4)
     ours.raise_watermark(Offset(9))
     async with leading(ours, 9) as leader, following(theirs, 9, leader=leader):
         await eventually(lambda: shape(theirs) == (4, 9, ["4", "5", "6", "7", "8"]))
     other = open_replica()
-    other.log.reset_to(5)
+    other.log.cutting.reset_to(5)
     async with leading(ours, 10) as leader, following(other, 10, leader=leader):
         await eventually(lambda: shape(other) == (4, 9, ["4", "5", "6", "7", "8"]))
 
@@ -164,7 +164,7 @@ async def test_a_log_that_lost_its_first_segment_gets_it_from_its_leader(start: 
     files = MemoryFiles()
     ours, theirs = three_batches(width=300), three_batches(width=300, files=files)
     for replica in (ours, theirs):
-        replica.log.advance_log_start(start)
+        replica.log.cutting.advance_start(start)
     theirs.log.flush()
     ours.raise_watermark(Offset(9))
     after = files.after_crash()
@@ -181,13 +181,13 @@ async def test_a_replica_that_deleted_all_stays_where_it_is_under_a_leader_that_
     so it may lead next: if it began anew, the offsets after its start would be given again."""
     ours, theirs = three_batches(), three_batches()
     theirs.raise_watermark(Offset(9))
-    theirs.log.advance_log_start(9)
+    theirs.log.cutting.advance_start(9)
     ends: list[int] = []
     theirs.listen(lambda: ends.append(theirs.log.log_end_offset))
     async with leading(ours, 9) as leader, following(theirs, 9, leader=leader):
         await eventually(lambda: leader.follows(2, 9))
-        ours.log.begin_epoch(9)
-        ours.log.append_as_leader(batch("next"), 9, now_ms=CLOCK.wall_ms())
+        ours.log.appending.begin_epoch(9)
+        ours.log.appending.as_leader(batch("next"), 9, now_ms=CLOCK.wall_ms())
         ours.announce()
         await eventually(lambda: shape(theirs) == (9, 10, ["next"]))
     assert min(ends, default=9) >= 9
@@ -198,7 +198,7 @@ async def test_a_replica_that_deleted_all_begins_anew_where_its_records_went_ano
     """CORRECTNESS T3, T11: after an unclean election the leader ends before the replica starts."""
     ours, theirs = three_batches(), three_batches()
     ours.truncate(Offset(6))
-    theirs.log.advance_log_start(9)
+    theirs.log.cutting.advance_start(9)
     async with leading(ours, 9) as leader, following(theirs, 9, leader=leader):
         await eventually(lambda: leader.follows(2, 6))
         await eventually(lambda: shape(theirs) == shape(ours))

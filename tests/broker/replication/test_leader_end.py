@@ -327,7 +327,7 @@ async def test_retention_that_overtakes_a_follower_sends_it_to_the_start() -> No
         await _push(link)
         for letter in "abc":
             leader.produce(letter * 900, acks=1)
-        replica.log.advance_log_start(2)
+        replica.log.cutting.advance_start(2)
         link.acknowledge(1)
         error = await _error(link)
         assert isinstance(error, OffsetOutOfRange)

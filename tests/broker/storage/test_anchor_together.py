@@ -239,7 +239,7 @@ def test_a_change_before_the_log_is_anchored_keeps_where_it_begins(change: str) 
     disk = Disk(1)
     (log,) = disk.logs
     if change == "close":
-        log.begin_epoch(LeaderEpoch(1))
+        log.appending.begin_epoch(LeaderEpoch(1))
         append(log, b"record")
         log.close(clean=True)
     else:

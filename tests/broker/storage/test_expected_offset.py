@@ -23,7 +23,7 @@ def expecting(
         producer_epoch=epoch,
         base_sequence=sequence,
     )
-    return log.append_as_leader(data, log.epochs.latest, now_ms=1_000_000, expected_offset=offset)
+    return log.appending.as_leader(data, log.epochs.latest, now_ms=1_000_000, expected_offset=offset)
 
 
 def test_only_one_of_two_writers_that_expect_one_offset_succeeds() -> None:
@@ -73,7 +73,7 @@ def test_a_new_leader_detects_repeats_of_replicated_batches() -> None:
     expecting(leader, 0, b"a", producer=(7, 0, 0))
     append(leader, b"b", producer=(8, 0, 0))
     replicate(leader, follower)
-    follower.begin_epoch(2)
+    follower.appending.begin_epoch(2)
     assert expecting(follower, 0, b"a", producer=(7, 0, 0)) == Appended(0, 1, duplicate=True)
     with pytest.raises(UnexpectedOffset):
         expecting(follower, 0, b"a", producer=(7, 1, 0))
@@ -85,8 +85,8 @@ def test_a_truncated_record_is_appended_again_unless_another_has_its_place(taken
     log, _ = new_log()
     append(log, b"a")
     expecting(log, 1, b"lost", producer=(7, 0, 0))
-    log.truncate_to(1)
-    log.begin_epoch(2)
+    log.cutting.truncate_to(1)
+    log.appending.begin_epoch(2)
     if taken:
         append(log, b"another's")
         with pytest.raises(UnexpectedOffset):
@@ -107,7 +107,7 @@ def test_compaction_moves_no_end() -> None:
     log.close(clean=True)
     for found in (log, open_log(files), open_log(files.after_crash(), clean=False)):
         assert found.log_end_offset == 11
-    again = open_log(files.after_crash(), clean=False, config=log._config)
+    again = open_log(files.after_crash(), clean=False, config=log._parts.config)
     assert expecting(again, 8, b"8", producer=(7, 0, 8)) == Appended(8, 9, duplicate=True)
     with pytest.raises(UnexpectedOffset):
         expecting(again, 10, b"10", producer=(7, 0, 10))

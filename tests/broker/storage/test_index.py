@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strandline.broker.storage.index import IndexFile, SparseIndex
+from strandline.broker.storage.segments.index import IndexFile, SparseIndex
 
 steps = st.lists(st.tuples(st.integers(1, 50), st.integers(61, 5_000), st.integers(-5, 20)), max_size=50)
 

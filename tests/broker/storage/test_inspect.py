@@ -11,7 +11,7 @@ import pytest
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.storage import inspect
 from strandline.broker.storage.log import PartitionLog
-from strandline.broker.storage.segment import file_name
+from strandline.broker.storage.segments.segment import file_name
 from strandline.config.limits import DECOMPRESSED_BYTES_MAX, MIB
 from strandline.errors import CorruptMessage, SettingsError
 from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, encode_batch, encode_values
@@ -24,8 +24,8 @@ from tests.strandline.cli.support.cli_process import strandline
 def folder(tmp_path: Path) -> Path:
     """A log of four segments, closed cleanly."""
     log = PartitionLog.open(tmp_path, SMALL, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
-    log.begin_epoch(3)
-    log.append_as_leader(
+    log.appending.begin_epoch(3)
+    log.appending.as_leader(
         encode_batch([(b"k", b"v", (("h", None),), 7)], codec=Codec.ZSTD, producer_id=5, producer_epoch=1,
                      base_sequence=0), 3, now_ms=0,
     )  # fmt: skip
@@ -68,7 +68,7 @@ def test_one_segment_file_can_be_looked_at(folder: Path) -> None:
 def test_a_sound_log_has_no_findings(folder: Path, tmp_path: Path) -> None:
     assert list(inspect.verify(folder, files=SYSTEM_FILES)) == []
     log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
-    log.reset_to(100)
+    log.cutting.reset_to(100)
     log.close(clean=True)
     assert list(inspect.verify(folder, files=SYSTEM_FILES)) == []
 

@@ -40,8 +40,8 @@ def test_a_leader_numbers_records_and_stamps_its_epoch() -> None:
     """Base offset and leader epoch are set, nothing else of a batch changes."""
     log, _ = new_log(epoch=4)
     sent = encode_batch([(b"k", b"v", (("h", b"x"),), 7)], base_offset=999, leader_epoch=77)
-    assert log.append_as_leader(sent, 4, now_ms=0) == Appended(0, 1)
-    assert log.append_as_leader(sent, 4, now_ms=0) == Appended(1, 2)
+    assert log.appending.as_leader(sent, 4, now_ms=0) == Appended(0, 1)
+    assert log.appending.as_leader(sent, 4, now_ms=0) == Appended(1, 2)
     data = log.read(0, 1 << 20, below=2)
     assert [(h.base_offset, h.leader_epoch) for h in split(data)] == [(0, 4), (1, 4)]
     assert data[16 : len(sent)] == sent[16:]
@@ -74,7 +74,7 @@ def test_a_wrong_batch_is_refused_before_anything_is_written() -> None:
         (encode_values([b"x"], 0, producer_id=1, producer_epoch=0, base_sequence=3), UnknownProducerId),
     ):
         with pytest.raises(error):
-            log.append_as_leader(wrong, 1, now_ms=0)
+            log.appending.as_leader(wrong, 1, now_ms=0)
     assert (log.log_end_offset, log.failed, files.sizes(FOLDER)) == (1, None, before)
 
 
@@ -82,9 +82,9 @@ def test_a_retry_of_an_idempotent_producer_is_not_written_again() -> None:
     """The old offsets return."""
     log, _ = new_log()
     data = encode_values([b"a", b"b"], 0, producer_id=9, producer_epoch=0, base_sequence=0)
-    log.append_as_leader(data, 1, now_ms=0)
+    log.appending.as_leader(data, 1, now_ms=0)
     append(log, b"other")
-    assert log.append_as_leader(data, 1, now_ms=0) == Appended(0, 2, duplicate=True)
+    assert log.appending.as_leader(data, 1, now_ms=0) == Appended(0, 2, duplicate=True)
     assert log.log_end_offset == 3
 
 
@@ -92,9 +92,9 @@ def test_a_leader_writes_its_epoch_before_its_first_record() -> None:
     """T4: (epoch, LEO) is in the file when `begin_epoch` returns, and no append goes without."""
     log, files = new_log(epoch=1)
     append(log, b"a")
-    log.begin_epoch(3)
+    log.appending.begin_epoch(3)
     with pytest.raises(ValueError, match="is in epoch 3, the append in 1"):
-        log.append_as_leader(encode_values([b"x"], 0), 1, now_ms=0)
+        log.appending.as_leader(encode_values([b"x"], 0), 1, now_ms=0)
     append(log, b"b")
     again = open_log(files.after_crash(), clean=False)
     assert list(again.epochs.entries) == [(1, 0), (3, 1)]
@@ -106,7 +106,7 @@ def test_a_follower_is_byte_for_byte_its_leader() -> None:
     same."""
     leader, _ = new_log()
     fill(leader, 7)
-    leader.begin_epoch(5)
+    leader.appending.begin_epoch(5)
     fill(leader, 7)
     for bytes_max in (1, 300, 700, 1 << 20):
         follower = open_log(MemoryFiles())
@@ -136,9 +136,9 @@ def test_a_follower_refuses_batches_that_do_not_fit() -> None:
         PackedRecords(b"", 0, 0, 0, 0).seal(base_offset=4, leader_epoch=2),
     ):
         with pytest.raises(CorruptMessage):
-            follower.append_as_follower(wrong)
+            follower.appending.as_follower(wrong)
     assert (follower.log_end_offset, follower.failed) == (4, None)
-    follower.append_as_follower(good)
+    follower.appending.as_follower(good)
     assert follower.log_end_offset == 5
 
 
@@ -148,8 +148,8 @@ def test_an_epoch_that_wrote_nothing_does_not_stop_a_follower() -> None:
     fill(leader, 2)
     follower = open_log(MemoryFiles())
     replicate(leader, follower)
-    follower.begin_epoch(9)
-    leader.begin_epoch(8)
+    follower.appending.begin_epoch(9)
+    leader.appending.begin_epoch(8)
     fill(leader, 1)
     replicate(leader, follower)
     assert list(follower.epochs.entries) == [(2, 0), (8, 4)]
@@ -220,7 +220,7 @@ def test_a_read_never_reaches_the_bound_that_it_was_given() -> None:
 def test_offsets_outside_the_log_are_out_of_range() -> None:
     log, _ = new_log()
     fill(log, 12)
-    log.advance_log_start(10)
+    log.cutting.advance_start(10)
     for offset in (-1, 9, 25):
         with pytest.raises(OffsetOutOfRange) as caught:
             log.read(offset, 100, below=24)
@@ -237,20 +237,20 @@ def test_truncation_cuts_records_epochs_and_producers(offset: int) -> None:
     expected, _ = new_log()
     for step in range(12):
         if step == 6:
-            log.begin_epoch(2)
+            log.appending.begin_epoch(2)
             if offset > 12:
-                expected.begin_epoch(2)
+                expected.appending.begin_epoch(2)
         whole = offset - offset % 2 if offset < 24 else 24
         for target in (log, expected) if 2 * step < whole else (log,):
             append(target, b"x" * 90, b"y" * 90, producer=(7, 0, 2 * step))
-    log.truncate_to(offset)
-    expected.truncate_to(expected.log_end_offset)  # its epoch without a record goes, too
+    log.cutting.truncate_to(offset)
+    expected.cutting.truncate_to(expected.log_end_offset)  # its epoch without a record goes, too
     for found in (log, open_log(files.after_crash(), clean=False)):
         assert contents(found) == contents(expected)
         assert found.epochs.entries == expected.epochs.entries
         assert [p.batches for _, p in found.producers] == [p.batches for _, p in expected.producers]
         assert found.corrupt is None
-    log.begin_epoch(3)
+    log.appending.begin_epoch(3)
     assert append(log, b"after", producer=(7, 0, log.log_end_offset)) == expected.log_end_offset
 
 
@@ -258,8 +258,8 @@ def test_truncation_that_cuts_no_record_still_forgets_idle_epochs() -> None:
     """T8."""
     log, files = new_log(epoch=1)
     fill(log, 2)
-    log.begin_epoch(4)
-    log.truncate_to(4)
+    log.appending.begin_epoch(4)
+    log.cutting.truncate_to(4)
     assert list(log.epochs.entries) == [(1, 0)]
     assert list(open_log(files.after_crash(), clean=False).epochs.entries) == [(1, 0)]
 
@@ -269,10 +269,10 @@ def test_producers_of_deleted_records_are_remembered_by_a_truncation() -> None:
     log, files = new_log()
     append(log, b"x" * 900, producer=(7, 0, 0))
     append(log, b"y" * 900)
-    log.advance_log_start(1)
-    log.truncate_to(1)
+    log.cutting.advance_start(1)
+    log.cutting.truncate_to(1)
     for found in (log, open_log(files.after_crash(), clean=False)):
-        found.begin_epoch(2)
+        found.appending.begin_epoch(2)
         with pytest.raises(OutOfOrderSequence):
             append(found, b"z", producer=(7, 0, 2))
         assert append(found, b"z", producer=(7, 0, 1)) == 1
@@ -281,9 +281,9 @@ def test_producers_of_deleted_records_are_remembered_by_a_truncation() -> None:
 def test_truncation_below_the_start_is_a_broken_invariant() -> None:
     log, _ = new_log()
     fill(log, 12)
-    log.advance_log_start(10)
+    log.cutting.advance_start(10)
     with pytest.raises(ValueError, match="below its start"):
-        log.truncate_to(9)
+        log.cutting.truncate_to(9)
 
 
 @pytest.mark.parametrize("offset", [0, 5, 24, 1_000])
@@ -293,14 +293,14 @@ def test_a_reset_log_is_empty_at_its_offset(offset: int) -> None:
     for step in range(12):
         append(log, b"x" * 200, producer=(7, 0, step))
     log.flush()
-    log.reset_to(offset)
+    log.cutting.reset_to(offset)
     found = open_log(files.after_power_loss(lambda n: 0), clean=False)
     for each in (log, found):
         assert (each.log_start_offset, each.log_end_offset, each.last_epoch) == (offset, offset, -1)
         assert len(each.producers) == len(each.epochs) == 0
         assert each.corrupt is None
     assert [name for name in files.sizes(FOLDER) if name[0].isdigit()] == []
-    log.begin_epoch(3)
+    log.appending.begin_epoch(3)
     assert append(log, b"x") == offset
 
 
@@ -346,23 +346,23 @@ def test_size_is_kept_at_least() -> None:
 def test_a_follower_takes_its_leaders_start() -> None:
     """H9: with its epochs; over a restart, too."""
     log, files = retained(SMALL)
-    log.begin_epoch(5)
+    log.appending.begin_epoch(5)
     fill(log, 1)
-    log.advance_log_start(14)
-    log.advance_log_start(3)
+    log.cutting.advance_start(14)
+    log.cutting.advance_start(3)
     for found in (log, open_log(files.after_crash(), clean=False)):
         assert found.log_start_offset == 14
         assert list(found.epochs.entries) == [(1, 14), (5, 24)]
         assert [r.offset for r in contents(found)] == list(range(14, 26))
     with pytest.raises(ValueError, match="above its end"):
-        log.advance_log_start(27)
+        log.cutting.advance_start(27)
 
 
 def test_the_start_is_exact_and_a_copy_of_the_log_begins_with_its_batch() -> None:
     """H9: a deletion says where the log starts, over a restart, too; a follower that begins anew gets whole
     batches."""
     log, files = retained(SMALL)
-    log.advance_log_start(15)
+    log.cutting.advance_start(15)
     for found in (log, open_log(files.after_crash(), clean=False)):
         assert (found.log_start_offset, found.copy_start_offset) == (15, 14)
         assert next(iter(found.epochs.entries)).start_offset == 15
@@ -382,26 +382,26 @@ def test_the_start_is_exact_and_a_copy_of_the_log_begins_with_its_batch() -> Non
 def test_a_log_that_deleted_all_knows_the_epoch_of_its_last_record(clean: bool) -> None:
     """T9: it has no record, but follows by that epoch, and counts with it in an election."""
     log, files = retained(SMALL)
-    log.advance_log_start(log.log_end_offset)
+    log.cutting.advance_start(log.log_end_offset)
     assert (log.last_epoch, log.end_offset_for(1)) == (1, (1, 24))
     if clean:
         log.close(clean=True)
     found = open_log(files.after_crash(), clean=clean)
     assert (found.log_start_offset, found.log_end_offset, found.last_epoch) == (24, 24, 1)
-    found.reset_to(24)
+    found.cutting.reset_to(24)
     assert found.last_epoch == -1, "a log that begins anew has none"
 
 
 def test_a_cut_of_the_batch_that_the_log_starts_in_leaves_no_record() -> None:
     """T8: an unclean election may take even that batch; the log is empty where the batch began."""
     log, files = retained(SMALL)
-    log.advance_log_start(15)
+    log.cutting.advance_start(15)
     log.flush()
-    log.truncate_to(15)
+    log.cutting.truncate_to(15)
     for found in (log, open_log(files.after_crash(), clean=False)):
         assert (found.log_start_offset, found.log_end_offset, found.corrupt) == (14, 14, None)
         assert found.last_epoch == -1
-        found.begin_epoch(3)
+        found.appending.begin_epoch(3)
         fill(found, 1)
         assert [r.offset for r in contents(found)] == [14, 15]
 
@@ -442,10 +442,10 @@ def test_a_log_on_the_real_file_system(tmp_path: Path) -> None:
     """The adapter does what the port says: everything above holds on files, too."""
     folder = tmp_path / "some" / "topic-0"
     log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
-    log.begin_epoch(1)
+    log.appending.begin_epoch(1)
     fill(log, 12)
-    log.truncate_to(21)
-    log.advance_log_start(8)
+    log.cutting.truncate_to(21)
+    log.cutting.advance_start(8)
     expected = contents(log)
     log.flush()
     log.close(clean=False)
@@ -456,9 +456,9 @@ def test_a_log_on_the_real_file_system(tmp_path: Path) -> None:
     log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
     assert (log.scanned_bytes, log.log_start_offset, log.log_end_offset) == (0, 8, 20)
     assert contents(log) == expected
-    log.begin_epoch(2)
+    log.appending.begin_epoch(2)
     fill(log, 3)
-    log.reset_to(100)
+    log.cutting.reset_to(100)
     log.close(clean=True)
     assert sorted(path.name for path in folder.iterdir()) == ["epochs", "log.json"]
     log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True, files=SYSTEM_FILES)

@@ -52,7 +52,7 @@ class LogAndModel(RuleBasedStateMachine):
 
     def lead(self) -> None:
         self.epoch += 1
-        self.log.begin_epoch(self.epoch)
+        self.log.appending.begin_epoch(self.epoch)
 
     @rule()
     def begin_epoch(self) -> None:
@@ -83,7 +83,7 @@ class LogAndModel(RuleBasedStateMachine):
             value = f"{base}/{self.epoch}/pushed".encode()
             data += encode_values([value], 7, base_offset=base, leader_epoch=self.epoch)
             self.entries.append(Entry(base, self.epoch, base, value, 7))
-        self.log.append_as_follower(data)
+        self.log.appending.as_follower(data)
         self.lead()
 
     @rule()
@@ -94,7 +94,7 @@ class LogAndModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         at = data.draw(st.integers(self.begin, self.end + 1))
-        self.log.truncate_to(at)
+        self.log.cutting.truncate_to(at)
         self.cut(at)
         self.lead()
 
@@ -117,7 +117,7 @@ class LogAndModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def advance(self, data: st.DataObject) -> None:
         at = data.draw(st.integers(self.begin, self.end))
-        self.log.advance_log_start(at)
+        self.log.cutting.advance_start(at)
         self.forget(at)
 
     def forget(self, start: int) -> None:
@@ -130,7 +130,7 @@ class LogAndModel(RuleBasedStateMachine):
     @rule(ahead=st.integers(0, 20))
     def reset(self, ahead: int) -> None:
         self.begin = self.flushed = self.end + ahead
-        self.log.reset_to(self.begin)
+        self.log.cutting.reset_to(self.begin)
         self.entries.clear()
         self.deleted.clear()
         self.sequences.clear()

@@ -8,7 +8,7 @@ import pytest
 
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.storage.log import PartitionLog
-from strandline.broker.storage.segment import file_name
+from strandline.broker.storage.segments.segment import file_name
 from strandline.errors import StorageFailed
 from tests.broker.storage.support.disk import FOLDER, contents, fill, names, new_log, open_log, replicate
 
@@ -21,7 +21,7 @@ def without_segment(offset: int, harm: str, *, start: int = 0) -> tuple[Partitio
     """A log of four segments, and its disk after a clean close and the loss of one segment's records."""
     log, files = new_log()
     fill(log, 12)
-    log.advance_log_start(start)
+    log.cutting.advance_start(start)
     log.close(clean=True)
     after = files.after_crash()
     if harm == "remove":
@@ -62,7 +62,7 @@ def test_a_log_without_its_first_segment_is_copied_from_its_start_on(
     replicate(leader, found)
     assert contents(found) == contents(leader)
     assert found.corrupt is not None
-    found.mark_whole()
+    found.cutting.mark_whole()
     again = open_log(after.after_crash(), clean=False)
     assert (again.corrupt, contents(again)) == (None, contents(leader))
 
@@ -94,7 +94,7 @@ def test_without_a_state_file_it_is_not_guessed_where_a_log_begins() -> None:
     """E15: records that retention deleted, and records that the disk lost, look the same."""
     log, files = new_log()
     fill(log, 12)
-    log.advance_log_start(6)
+    log.cutting.advance_start(6)
     after = files.after_crash()
     after.corrupt(FOLDER / "log.json", 3)
     found = open_log(after, clean=False)

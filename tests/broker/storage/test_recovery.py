@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.system.memory_files import MemoryFiles
+from strandline.broker.storage.cutting import Cutting
 from strandline.broker.storage.log import PartitionLog
-from strandline.broker.storage.scanning import find_batch
-from strandline.broker.storage.segment import file_name
+from strandline.broker.storage.segments.scanning import find_batch
+from strandline.broker.storage.segments.segment import file_name
 from strandline.errors import StorageFailed
 from strandline.records import encode_values
 from strandline.vocabulary.topic_config import TopicConfig
@@ -90,7 +91,7 @@ def test_a_marker_that_lies_is_found_out() -> None:
     fill(log, 4)
     log.close(clean=True)
     log = open_log(after := files.after_crash())
-    log.begin_epoch(2)
+    log.appending.begin_epoch(2)
     fill(log, 1)
     found = open_log(after.after_crash(), clean=True)
     assert found.scanned_bytes > NOTHING
@@ -137,7 +138,7 @@ def test_truncated_segments_stay_away_after_a_loss_of_power() -> None:
     log, files = new_log()
     fill(log, 12)
     log.flush()
-    log.truncate_to(9)
+    log.cutting.truncate_to(9)
     after = files.after_power_loss(none_of_it)
     assert names(after, ".log") == [0, 6]
     assert open_log(after, clean=False).log_end_offset == 8
@@ -168,7 +169,7 @@ def test_a_torn_end_is_cut(kept: int) -> None:
     append(log, b"torn" * 100)
     found = open_log(after := files.after_power_loss(lambda n: min(n, kept) if n > 1 else n), clean=False)
     assert (contents(found), found.corrupt, found.cut_bytes) == (expected, None, kept)
-    found.begin_epoch(2)
+    found.appending.begin_epoch(2)
     append(found, b"goes on")
     assert [r.value for r in contents(open_log(after.after_crash(), clean=False))][-1] == b"goes on"
 
@@ -216,9 +217,9 @@ def test_a_bit_flip_anywhere_before_good_batches_makes_the_replica_unclean() -> 
         assert log.corrupt is not None, position
         assert (log.log_end_offset, names(files, ".log")) == (0, [0])
         with pytest.raises(StorageFailed, match="must not lead"):
-            log.begin_epoch(2)
+            log.appending.begin_epoch(2)
         with pytest.raises(StorageFailed, match="must not lead"):
-            log.append_as_leader(encode_values([b"x"], 0), 1, now_ms=0)
+            log.appending.as_leader(encode_values([b"x"], 0), 1, now_ms=0)
 
 
 def test_an_unclean_replica_keeps_what_it_has_until_a_leader_replaces_it() -> None:
@@ -236,30 +237,30 @@ def test_an_unclean_replica_keeps_what_it_has_until_a_leader_replaces_it() -> No
     log = open_log(after := after.after_crash(), clean=True)
     assert (log.corrupt is not None, log.log_end_offset) == (True, 6)
 
-    log.append_as_follower(leader.read(6, 300, below=24))
+    log.appending.as_follower(leader.read(6, 300, below=24))
     assert names(after, ".log") == [0, 6]
     while log.log_end_offset < 24:
-        log.append_as_follower(leader.read(log.log_end_offset, 300, below=24))
+        log.appending.as_follower(leader.read(log.log_end_offset, 300, below=24))
     assert contents(log) == contents(leader)
     assert open_log(after.after_crash(), clean=False).corrupt is not None
 
-    log.mark_whole()
+    log.cutting.mark_whole()
     log = open_log(after.after_crash(), clean=False)
     assert (log.corrupt, log.log_end_offset) == (None, 24)
-    log.begin_epoch(2)
+    log.appending.begin_epoch(2)
 
 
-@pytest.mark.parametrize("clear", [PartitionLog.truncate_to, PartitionLog.reset_to])
-def test_truncation_and_reset_clear_damaged_files_away(clear: Callable[[PartitionLog, int], None]) -> None:
+@pytest.mark.parametrize("clear", [Cutting.truncate_to, Cutting.reset_to])
+def test_truncation_and_reset_clear_damaged_files_away(clear: Callable[[Cutting, int], None]) -> None:
     """E15: no damaged file can come back behind a log that continues."""
     leader, files = new_log()
     fill(leader, 12)
     after = files.after_crash()
     after.corrupt(log_path(6), 100)
     log = open_log(after, clean=False)
-    clear(log, 6)
+    clear(log.cutting, 6)
     assert max(names(after, ".log"), default=0) == 0
-    log.append_as_follower(leader.read(6, 300, below=24))
+    log.appending.as_follower(leader.read(6, 300, below=24))
     found = open_log(after.after_crash(), clean=False)
     assert (found.log_end_offset, found.corrupt) == (log.log_end_offset, log.corrupt)
 
@@ -283,7 +284,7 @@ def test_derivable_facts_are_recovered_from_the_log(suffix: str, harm: str, clea
     log, files = new_log(epoch=2)
     for step in range(16):
         if step == 9:
-            log.begin_epoch(5)
+            log.appending.begin_epoch(5)
         append(log, b"x" * 200, producer=(7, 0, step), timestamp=step)
     log.close(clean=True)
     after = files.after_crash()
@@ -311,7 +312,7 @@ def test_the_rest_of_a_crash_is_swept_up() -> None:
     """Half-written files, segments that retention was about to delete, a segment without a batch."""
     log, files = new_log()
     fill(log, 12)
-    log.advance_log_start(12)
+    log.cutting.advance_start(12)
     expected = contents(log)
     after = files.after_crash()
     after.append(after.open(FOLDER / "log.json.partial", create=True), (b"{",))
@@ -372,15 +373,15 @@ def test_a_crash_at_each_step_of_a_logs_operations(action: str, power_loss: bool
             case "roll":
                 fill(log, 2, size=300)
             case "truncate":
-                log.truncate_to(9)
+                log.cutting.truncate_to(9)
             case "reset":
-                log.reset_to(50)
+                log.cutting.reset_to(50)
             case "retention":
                 log.apply_retention(now_ms=10**13, high_watermark=14)
             case "flush":
                 log.flush()
             case _:
-                log.begin_epoch(7)
+                log.appending.begin_epoch(7)
 
     step = 0
     while True:
@@ -421,7 +422,7 @@ def test_a_crash_at_each_step_of_a_logs_operations(action: str, power_loss: bool
         else:
             assert records[: len(before)] == before[: len(records)]
             assert len(records) >= (10 if power_loss else len(before))
-        found.begin_epoch(9)
+        found.appending.begin_epoch(9)
         fill(found, 3)
         again = open_log(after.after_crash(), clean=False)
         assert (again.corrupt, contents(again)) == (None, contents(found))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.core.replication.producer_state import ProducerState
 from strandline.broker.storage.log import PartitionLog
-from strandline.broker.storage.segment import file_name
+from strandline.broker.storage.segments.segment import file_name
 from tests.broker.storage.support.disk import FOLDER, append, fill, names, new_log, open_log
 
 PRODUCER = 7
@@ -43,7 +43,7 @@ def assert_forgotten(log: PartitionLog, files: MemoryFiles, snapshot: int) -> No
     """The log grows past the snapshot with records of a producer without sequences, and the process
     crashes."""
     while log.log_end_offset <= snapshot:
-        log.begin_epoch(log.epochs.latest + 1)
+        log.appending.begin_epoch(log.epochs.latest + 1)
         fill(log, 1, size=1)
     found = open_log(files.after_crash(), clean=False)
     assert len(found.producers) == 0
@@ -64,14 +64,14 @@ def test_recovery_drops_the_snapshots_above_the_end_that_it_finds() -> None:
 def test_a_cut_drops_the_snapshots_above_it() -> None:
     """CORRECTNESS T12: a follower cuts what its leader lacks, and grows past the place with other records."""
     log, files, snapshot = with_snapshot()
-    log.truncate_to(CUT)
+    log.cutting.truncate_to(CUT)
     assert_forgotten(log, files, snapshot)
 
 
 def test_a_snapshot_at_the_end_covers_the_log_below_it_and_stays() -> None:
     """CORRECTNESS T12: it saves the scan for producers of everything below."""
     log, files, snapshot = with_snapshot()
-    log.truncate_to(snapshot)
+    log.cutting.truncate_to(snapshot)
     assert snapshot in names(files, ".snapshot")
     log.close(clean=False)
     found = open_log(files.after_crash(), clean=False)

@@ -124,9 +124,9 @@ def batch(
 
 def write(replica: Replica, epoch: int, *values: str) -> None:
     """Append as a leader of this epoch, one batch for each value, without notifying followers."""
-    replica.log.begin_epoch(epoch)
+    replica.log.appending.begin_epoch(epoch)
     for value in values:
-        replica.log.append_as_leader(batch(value), epoch, now_ms=CLOCK.wall_ms())
+        replica.log.appending.as_leader(batch(value), epoch, now_ms=CLOCK.wall_ms())
 
 
 def values(replica: Replica) -> list[str]:
@@ -208,7 +208,7 @@ async def leading(
         leadership.end()
 
     replica.learn_leader(BrokerId(1), LeaderEpoch(epoch))
-    replica.log.begin_epoch(epoch)
+    replica.log.appending.begin_epoch(epoch)
     leadership = Leadership(
         replica, state, version, settings=settings(**given), session=session, host=HOST, live=LIVE,
         recorder=recorded, on_step_down=step_down, on_handed_over=hand_over,

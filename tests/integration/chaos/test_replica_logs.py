@@ -6,7 +6,7 @@ import pytest
 
 from strandline import Admin, Producer
 from strandline.auditing.checks import REPLICAS, Finding
-from strandline.broker.storage.segment import LOG_SUFFIX
+from strandline.broker.storage.segments.segment import LOG_SUFFIX
 from strandline.local.cluster import LocalCluster
 from strandline_lab.chaos import replica_logs
 from tests.conftest import ClusterFactory

@@ -29,12 +29,12 @@ class Replica:
         self.disk: Disk = cluster.broker_machines[0].disk
         self._ends = LogEnds(cluster)
         self.log = PartitionLog.open(FOLDER, SMALL, clock=ManualClock(), clean=True, files=self.disk.files)
-        self.log.begin_epoch(1)
+        self.log.appending.begin_epoch(1)
 
     def append(self, *sizes: int) -> None:
         """Batches of one record each, of these sizes."""
         for size in sizes:
-            self.log.append_as_leader(
+            self.log.appending.as_leader(
                 encode_values([b"." * size], 1_000), self.log.epochs.latest, now_ms=1_000_000
             )
 
@@ -60,8 +60,8 @@ def test_a_log_is_read_on_in_its_segments(replica: Replica) -> None:
 def test_a_truncated_log_that_has_grown_since_is_read_anew(replica: Replica, later: tuple[int, ...]) -> None:
     replica.append(10, 40, 40)
     assert replica.judged_end == 3
-    replica.log.truncate_to(1)
-    replica.log.begin_epoch(2)
+    replica.log.cutting.truncate_to(1)
+    replica.log.appending.begin_epoch(2)
     replica.append(*later)
     assert replica.judged_end == replica.log.log_end_offset == 1 + len(later)
 

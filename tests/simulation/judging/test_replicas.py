@@ -28,9 +28,9 @@ def test_batches_below_the_start_of_a_log_are_not_judged() -> None:
     """Their segment's file stays until another one follows, and the list of epochs begins at the start."""
     log, files = new_log()
     fill(log, 1)
-    log.begin_epoch(2)
+    log.appending.begin_epoch(2)
     append(log, b"of the second epoch")
-    log.advance_log_start(2)
+    log.cutting.advance_start(2)
     found = read_log(0, FOLDER, files)
     assert [batch.base_offset for batch in found.batches] == [2]
     assert list(compared({0: found}, (0,))) == []
@@ -40,7 +40,7 @@ def test_the_epoch_of_the_batch_in_which_a_log_starts_is_judged_at_the_start() -
     """H9: the start may lie within a batch, and the list of epochs begins at the start."""
     log, files = new_log()
     fill(log, 2)
-    log.advance_log_start(3)
+    log.cutting.advance_start(3)
     found = read_log(0, FOLDER, files)
     assert [batch.base_offset for batch in found.batches] == [2]
     assert list(compared({0: found}, (0,))) == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strandline.adapters.system.memory_files import MemoryFiles
-from strandline.broker.storage.segment import LOG_SUFFIX, offset_in
+from strandline.broker.storage.segments.segment import LOG_SUFFIX, offset_in
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition

@@ -14,8 +14,8 @@ from typing import Final
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes
-from strandline.broker.storage.scanning import Bad, scan
-from strandline.broker.storage.segment import LOG_SUFFIX, offset_in
+from strandline.broker.storage.segments.scanning import Bad, scan
+from strandline.broker.storage.segments.segment import LOG_SUFFIX, offset_in
 from strandline.broker.storage.state_files.epoch_file import read_epochs
 from strandline.broker.storage.state_files.log_state import LogState
 from strandline.ids import PartitionKey

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from strandline.broker.storage.segment import Segment
-from strandline.broker.storage.segments import Segments
+from strandline.broker.storage.segments.segment import Segment
+from strandline.broker.storage.segments.segments import Segments
 from strandline.broker.storage.state_files.log_state import LogState
 from strandline.vocabulary.topic_config import TopicConfig
 

@@ -10,8 +10,8 @@ from strandline.broker.storage.compaction.cleanable import find_cleanable
 from strandline.broker.storage.compaction.rewrite import Compaction, Replacement
 from strandline.broker.storage.compaction.swap import swap
 from strandline.broker.storage.fence import Fence
-from strandline.broker.storage.segment import Segment
-from strandline.broker.storage.segments import Segments
+from strandline.broker.storage.segments.segment import Segment
+from strandline.broker.storage.segments.segments import Segments
 from strandline.broker.storage.state_files.log_state import StateFile
 from strandline.ports import Files
 from strandline.vocabulary.topic_config import TopicConfig

@@ -28,9 +28,9 @@ from strandline.broker.core.replication.producer_state import ProducerState
 from strandline.broker.storage.compaction.cleanable import Cleanable
 from strandline.broker.storage.compaction.key_map import KeyMap
 from strandline.broker.storage.compaction.swap import cleaned_path
-from strandline.broker.storage.index import NO_TIMESTAMP, IndexFile
-from strandline.broker.storage.scanning import Bad, scan
-from strandline.broker.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment
+from strandline.broker.storage.segments.index import NO_TIMESTAMP, IndexFile
+from strandline.broker.storage.segments.scanning import Bad, scan
+from strandline.broker.storage.segments.segment import INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment
 from strandline.broker.storage.snapshots import load_producers
 from strandline.broker.storage.state_files.checkpoint import write_atomically
 from strandline.errors import CorruptMessage, UnsupportedCompression

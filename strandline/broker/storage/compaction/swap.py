@@ -16,7 +16,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from strandline.broker.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
+from strandline.broker.storage.segments.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    file_name,
+    offset_in,
+)
 from strandline.ports import Files
 
 CLEANED_SUFFIX: Final = ".cleaned"

@@ -284,7 +284,7 @@ async def test_deleted_records_are_told_to_a_session(tmp_path: Path) -> None:
     async with a_world(tmp_path) as world:
         await world.ask(0, (0, END))
         assert shown(await world.ask(1)) == []
-        world.seat.replica.log.advance_log_start(END, as_leader=True)
+        world.seat.replica.log.cutting.advance_start(END, as_leader=True)
         world.seat.replica.announce()
         answer = await world.ask(2)
         found = [(each.error, each.log_start_offset) for topic in answer.topics for each in topic.partitions]

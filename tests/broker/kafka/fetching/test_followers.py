@@ -159,7 +159,7 @@ async def test_what_a_follower_does_not_serve_is_for_the_leader(
 
 async def test_a_position_that_a_follower_has_deleted_is_for_the_leader(seat: Seat) -> None:
     follow(seat)
-    seat.replica.log.advance_log_start(1)
+    seat.replica.log.cutting.advance_start(1)
     assert (await fetched(seat, request(0))).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

@@ -76,8 +76,10 @@ async def test_batches_of_another_codec_are_stored_in_the_topics(
 
 async def test_a_batch_is_known_again_after_the_codec_changed(tmp_path: Path) -> None:
     """It has other bytes then, and to refuse it would end its producer."""
-    producer = {"producer_id": 7, "producer_epoch": 0}
-    batches = [encode_batch(FIELDS, **producer, base_sequence=100 * number) for number in range(3)]
+    batches = [
+        encode_batch(FIELDS, producer_id=7, producer_epoch=0, base_sequence=100 * number)
+        for number in range(3)
+    ]
     async with leading(tmp_path) as seat:
         api = api_of(seat)
         for number, named in enumerate(("producer", "gzip", "zstd", "producer")):

@@ -54,10 +54,10 @@ def test_a_new_replica_costs_one_file_and_reads_nothing() -> None:
         replica = created(manager, 0)
         assert disk.done == {"open": 1, "create": 1, "append": 1}
         disk.done.clear()
-        replica.log.begin_epoch(1)
+        replica.log.appending.begin_epoch(1)
         assert disk.done == {"open": 1, "create": 1, "append": 1}
         disk.done.clear()
-        replica.log.begin_epoch(2)
+        replica.log.appending.begin_epoch(2)
         assert disk.done["rename"] == 1, "a reader sees the old epochs or the new ones"
 
 

@@ -32,10 +32,10 @@ def overwritten(
     """A replica whose keys were written again and again, all of it committed and on the disk."""
     config = TopicConfig(cleanup_policy="compact", segment_bytes=segment_bytes)
     replica = manager.create(name, key, config)
-    replica.log.begin_epoch(1)
+    replica.log.appending.begin_epoch(1)
     data = encode_batch([(b"%d" % number, b"x" * 50, (), CLOCK.wall_ms()) for number in range(keys)])
     for _ in range(50):
-        replica.log.append_as_leader(data, 1, now_ms=CLOCK.wall_ms())
+        replica.log.appending.as_leader(data, 1, now_ms=CLOCK.wall_ms())
     replica.log.flush()
     replica.raise_watermark(Offset(replica.log.log_end_offset))
     return replica

@@ -28,7 +28,7 @@ def compacted_log(
     """An empty log that leads in epoch 1."""
     files = MemoryFiles()
     log = open_log(files, config=config, clock=clock)
-    log.begin_epoch(1)
+    log.appending.begin_epoch(1)
     return log, files
 
 
@@ -45,7 +45,7 @@ def put(
         [(key.encode(), None if value is None else value.encode(), (), timestamp) for key, value in pairs],
         codec=codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
     )  # fmt: skip
-    return log.append_as_leader(data, log.epochs.latest, now_ms=max(NOW_MS, timestamp)).base_offset
+    return log.appending.as_leader(data, log.epochs.latest, now_ms=max(NOW_MS, timestamp)).base_offset
 
 
 Remembered = dict[int, tuple[int, list[tuple[int, int, int]]]]
@@ -61,7 +61,7 @@ def remembered(log: PartitionLog) -> Remembered:
 
 def seal(log: PartitionLog) -> None:
     """Begin another segment, and sync: everything so far may be compacted."""
-    log._roll()
+    log._parts.roll()
     log.flush()
 
 

@@ -57,7 +57,7 @@ def filled() -> tuple[PartitionLog, MemoryFiles]:
     for number in range(12):
         put(log, (f"key {number % 5}", f"{number}" * 60), (f"dead {number % 2}", "alive"))
     put(log, ("dead 0", None), ("dead 1", None), producer=(7, 0, 0))
-    log.begin_epoch(2)
+    log.appending.begin_epoch(2)
     seal(log)
     compact(log)
     for number in range(12, 24):
@@ -90,7 +90,7 @@ STEPS = steps_of_a_compaction()
 
 
 def compact_all(log: PartitionLog) -> None:
-    log.begin_epoch(3)
+    log.appending.begin_epoch(3)
     seal(log)
     compact(log, now_ms=LATER_MS)
 

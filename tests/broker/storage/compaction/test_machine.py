@@ -68,7 +68,7 @@ class CompactedLogAndModel(RuleBasedStateMachine):
 
     def lead(self) -> None:
         self.epoch += 1
-        self.log.begin_epoch(self.epoch)
+        self.log.appending.begin_epoch(self.epoch)
 
     @rule()
     def begin_epoch(self) -> None:
@@ -93,7 +93,7 @@ class CompactedLogAndModel(RuleBasedStateMachine):
                 fields, codec=codec, producer_id=identity[0], producer_epoch=identity[1],
                 base_sequence=identity[2],
             )  # fmt: skip
-            base = self.log.append_as_leader(data, self.epoch, now_ms=self.clock.ms).base_offset
+            base = self.log.appending.as_leader(data, self.epoch, now_ms=self.clock.ms).base_offset
             assert base == self.end
             self.written += [Written(base + i, k, v, base, self.epoch) for i, (k, v) in enumerate(records)]
             self.end = base + len(records)
@@ -122,7 +122,7 @@ class CompactedLogAndModel(RuleBasedStateMachine):
         passes = compact(self.log, now_ms=self.clock.ms, high_watermark=self.committed, map_bytes=map_bytes)
         if not passes:
             return
-        clean = self.log._state.facts.clean_offset
+        clean = self.log._parts.state.facts.clean_offset
         assert clean <= self.committed
         below = [key for offset, key, _ in pairs(self.log) if offset < clean]
         assert len(below) == len(set(below))
@@ -157,7 +157,7 @@ class CompactedLogAndModel(RuleBasedStateMachine):
     def truncate(self, data: st.DataObject) -> None:
         """Above the watermark and what was replicated: so it is where elections are clean (T11)."""
         at = data.draw(st.integers(max(self.committed, self.follower.log_end_offset), self.end + 1))
-        self.log.truncate_to(at)
+        self.log.cutting.truncate_to(at)
         assert self.log.log_end_offset >= self.committed
         self.cut()
         self.lead()
@@ -198,8 +198,8 @@ class CompactedLogAndModel(RuleBasedStateMachine):
         assert self.flushed <= self.log.log_end_offset <= self.end
         if self.log.corrupt is not None:  # a hole in what was not synced (E15)
             assert self.log.log_end_offset < self.end
-            self.log.truncate_to(self.log.log_end_offset)
-            self.log.mark_whole()
+            self.log.cutting.truncate_to(self.log.log_end_offset)
+            self.log.cutting.mark_whole()
         self.cut()
         self.lead()
 
@@ -213,7 +213,7 @@ class CompactedLogAndModel(RuleBasedStateMachine):
             self.caught_up_at = max(self.caught_up_at, self.committed)
         while self.follower.log_end_offset < until:
             start = self.follower.log_end_offset
-            self.follower.append_as_follower(self.log.read(start, bytes_max, below=self.end))
+            self.follower.appending.as_follower(self.log.read(start, bytes_max, below=self.end))
             assert self.follower.log_end_offset > start
 
     @precondition(lambda self: self.follower.log_end_offset > 0)

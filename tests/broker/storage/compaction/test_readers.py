@@ -104,7 +104,7 @@ def test_a_follower_that_is_far_behind_follows_a_compacted_log(follower_has: int
         if number == follower_has:
             replicate(leader, follower)
         if number in (3, 6):
-            leader.begin_epoch(number)
+            leader.appending.begin_epoch(number)
         put(leader, ("a", str(number)))
     if follower_has == 9:
         replicate(leader, follower)
@@ -123,7 +123,7 @@ def test_epochs_are_recovered_from_a_compacted_log() -> None:
     log, files = compacted_log()
     for epoch in (1, 4, 5, 9):
         if epoch > 1:
-            log.begin_epoch(epoch)
+            log.appending.begin_epoch(epoch)
         put(log, ("a", "x"))
         put(log, ("a", "y"))
     seal(log)
@@ -155,9 +155,9 @@ def test_batches_by_which_a_producer_is_remembered_stay_without_records() -> Non
         after.remove(FOLDER / f"{at:020d}.snapshot")
     again = open_log(after, config=COMPACTED, clean=False)
     assert remembered(again) == expected
-    again.begin_epoch(2)
+    again.appending.begin_epoch(2)
     retry = encode_batch([(b"a", b"5", (), 1_000)], producer_id=7, producer_epoch=0, base_sequence=5)
-    assert again.append_as_leader(retry, 2, now_ms=NOW_MS).duplicate
+    assert again.appending.as_leader(retry, 2, now_ms=NOW_MS).duplicate
     assert put(again, ("a", "next"), producer=(7, 0, end)) == end + 1
 
 

@@ -104,7 +104,7 @@ def test_active_uncommitted_and_unsynced_records_are_not_compacted() -> None:
     put(log, ("a", "1"))
     put(log, ("a", "2"))
     assert compact(log) == 0
-    log._roll()
+    log._parts.roll()
     assert compact(log) == 0
     log.flush()
     assert compact(log, high_watermark=1) == 0
@@ -237,7 +237,7 @@ def test_a_record_without_a_key_is_refused() -> None:
     log, files = compacted_log()
     operations = files.operations
     with pytest.raises(InvalidRecord, match="record 1 of the batch has no key"):
-        log.append_as_leader(encode_batch([(b"a", b"", (), 0), (None, b"", (), 0)]), 1, now_ms=0)
+        log.appending.as_leader(encode_batch([(b"a", b"", (), 0), (None, b"", (), 0)]), 1, now_ms=0)
     assert (log.log_end_offset, files.operations) == (0, operations)
 
 
@@ -248,10 +248,10 @@ def test_a_producer_may_not_send_batches_that_only_compaction_makes(count: int) 
     packed = PackedRecords(encode_values([b"x"] * 3, 0)[61:], 0, 3, 0, 0).seal()
     header = split(packed)[0]._replace(record_count=count)
     with pytest.raises(InvalidRecord, match=f"claims {count} records"):
-        log.append_as_leader(assemble(header, packed[61:]), 1, now_ms=0)
+        log.appending.as_leader(assemble(header, packed[61:]), 1, now_ms=0)
     marked = assemble(split(packed)[0].with_delete_horizon(5), packed[61:])
     with pytest.raises(InvalidRecord, match="attributes 0x0040"):
-        log.append_as_leader(marked, 1, now_ms=0)
+        log.appending.as_leader(marked, 1, now_ms=0)
 
 
 def test_records_of_a_topic_from_before_it_was_compacted() -> None:
@@ -259,7 +259,7 @@ def test_records_of_a_topic_from_before_it_was_compacted() -> None:
     log, _ = compacted_log(TopicConfig(segment_bytes=1024))
     append(log, b"no key")
     unreadable = PackedRecords(b"no record", 0, 1, 0, 0).seal()
-    log.append_as_leader(unreadable, 1, now_ms=0)
+    log.appending.as_leader(unreadable, 1, now_ms=0)
     put(log, ("a", "1"))
     seal(log)
     log.reconfigure(COMPACTED)
@@ -270,7 +270,7 @@ def test_records_of_a_topic_from_before_it_was_compacted() -> None:
 def test_a_batch_with_records_later_than_all_time_stays_whole() -> None:
     """CORRECTNESS X14: no header has room for the time of the last one."""
     log, _ = compacted_log(TopicConfig(segment_bytes=1024))
-    log.append_as_leader(timed(2**63 - 1, (1, b"old"), (2, b"new")), 1, now_ms=0)
+    log.appending.as_leader(timed(2**63 - 1, (1, b"old"), (2, b"new")), 1, now_ms=0)
     put(log, ("a", "1"))
     put(log, ("a", "2"))
     seal(log)
@@ -330,9 +330,9 @@ def test_damaged_batches_are_not_copied() -> None:
 
 
 CUTS: dict[str, Callable[[PartitionLog], None]] = {
-    "truncate_to": lambda log: log.truncate_to(15),
-    "reset_to": lambda log: log.reset_to(50),
-    "advance_log_start": lambda log: log.advance_log_start(12),
+    "truncate_to": lambda log: log.cutting.truncate_to(15),
+    "reset_to": lambda log: log.cutting.reset_to(50),
+    "advance_log_start": lambda log: log.cutting.advance_start(12),
     "close": lambda log: log.close(clean=True),
 }
 
@@ -381,7 +381,7 @@ def test_an_install_waits_for_a_flush() -> None:
     """A flush syncs segments in a thread: no file goes away under it."""
     log, _ = sealed_log()
     compaction, group = one_group(log, 2)
-    with log._lock:
+    with log._parts.lock:
         assert not log.compactor.install(compaction, group)
     assert log.compactor.install(compaction, group)
     assert pairs(log) == [(1, "a", "2")]

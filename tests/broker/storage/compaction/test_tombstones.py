@@ -71,7 +71,7 @@ def test_the_moment_is_in_the_batch_and_moves_no_timestamp() -> None:
     assert [r.timestamp for r in decode(log.read(0, 1 << 20, below=2))] == before
     log.close(clean=True)
     log = open_log(files.after_crash(), config=COMPACTED)
-    log.begin_epoch(2)
+    log.appending.begin_epoch(2)
     seal(log)
     assert compact(log, now_ms=NOW_MS + 5_000) == 1
     assert pairs(log) == [(1, "b", "1")]
@@ -107,7 +107,7 @@ def test_a_tombstone_from_before_all_time_stays(attributes: int) -> None:
     """CORRECTNESS X14: 64 bits do not reach from its time to the horizon. The error ended each replica's
     broker, at each of its starts. The rest of its batch is compacted, and no pass begins for it again."""
     log, files = compacted_log()
-    log.append_as_leader(timed(-(2**63), (0, b"old"), (0, None), attributes=attributes), 1, now_ms=0)
+    log.appending.as_leader(timed(-(2**63), (0, b"old"), (0, None), attributes=attributes), 1, now_ms=0)
     put(log, ("a", "1"))
     put(log, ("a", None))
     seal(log)

@@ -37,16 +37,16 @@ class Disk:
 
 
 USES: dict[str, Callable[[PartitionLog], object]] = {
-    "begin_epoch": lambda log: log.begin_epoch(99),
+    "begin_epoch": lambda log: log.appending.begin_epoch(99),
     "append_as_leader": lambda log: append(log, b"x"),
-    "append_as_follower": lambda log: log.append_as_follower(
+    "append_as_follower": lambda log: log.appending.as_follower(
         encode_values([b"x"], 0, base_offset=log.log_end_offset, leader_epoch=99)
     ),
     "read": lambda log: log.read(2, 1, below=4),
     "offset_for_timestamp": lambda log: offset_for_timestamp(log, 0, below=log.log_end_offset),
-    "truncate_to": lambda log: log.truncate_to(3),
-    "reset_to": lambda log: log.reset_to(7),
-    "advance_log_start": lambda log: log.advance_log_start(4),
+    "truncate_to": lambda log: log.cutting.truncate_to(3),
+    "reset_to": lambda log: log.cutting.reset_to(7),
+    "advance_log_start": lambda log: log.cutting.advance_start(4),
     "apply_retention": lambda log: log.apply_retention(now_ms=10**13, high_watermark=6),
     "flush": lambda log: log.flush(),
 }
@@ -98,7 +98,7 @@ def test_any_failed_operation_fences_the_log(use: str, operation: str) -> None:
     log, files = new_log()
     fill(log, 3)
     expected = contents(log)
-    log.advance_log_start(2)
+    log.cutting.advance_start(2)
     files.fault = disk = Disk(operation, errno.EIO)
     disk.broken = True
     with pytest.raises(StorageFailed):
@@ -116,12 +116,12 @@ def test_a_fenced_log_does_not_even_answer_a_retry() -> None:
     """E14: it can no longer vouch for its earlier writes."""
     log, files = new_log()
     data = encode_values([b"a"], 0, producer_id=9, producer_epoch=0, base_sequence=0)
-    log.append_as_leader(data, 1, now_ms=0)
+    log.appending.as_leader(data, 1, now_ms=0)
     files.fault = disk = Disk("append", errno.EIO)
     disk.broken = True
     for attempt in (encode_values([b"b"], 0), data):
         with pytest.raises(StorageFailed):
-            log.append_as_leader(attempt, 1, now_ms=0)
+            log.appending.as_leader(attempt, 1, now_ms=0)
 
 
 def test_a_close_that_fails_is_recovered_from() -> None:
@@ -141,9 +141,9 @@ def test_a_duplicate_and_a_refused_batch_touch_no_disk() -> None:
     """Typed errors come before anything is written."""
     log, files = new_log(TopicConfig(max_message_bytes=1024))
     data = encode_values([b"a"], 0, producer_id=9, producer_epoch=0, base_sequence=0)
-    log.append_as_leader(data, 1, now_ms=0)
+    log.appending.as_leader(data, 1, now_ms=0)
     operations = files.operations
-    assert log.append_as_leader(data, 1, now_ms=0).duplicate
+    assert log.appending.as_leader(data, 1, now_ms=0).duplicate
     assert files.operations == operations
 
 

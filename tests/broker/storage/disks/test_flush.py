@@ -16,7 +16,7 @@ CONFIG = TopicConfig(segment_bytes=2048, index_interval_bytes=200, retention_byt
 def test_flushes_beside_everything_else_lose_and_fence_nothing(tmp_path: Path) -> None:
     """E14: no sync meets a file that is closed under it, and none counts what came after it began."""
     log = PartitionLog.open(tmp_path / "t-0", CONFIG, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
-    log.begin_epoch(0)
+    log.appending.begin_epoch(0)
     with ThreadPoolExecutor(1) as thread:
         flushing = thread.submit(log.flush)
         for step in range(2_000):
@@ -26,8 +26,8 @@ def test_flushes_beside_everything_else_lose_and_fence_nothing(tmp_path: Path) -
                 flushing = thread.submit(log.flush)
             match step % 100:
                 case 33:
-                    log.truncate_to(max(log.log_end_offset - 10, log.log_start_offset))
-                    log.begin_epoch(step)
+                    log.cutting.truncate_to(max(log.log_end_offset - 10, log.log_start_offset))
+                    log.appending.begin_epoch(step)
                 case 66:
                     log.apply_retention(now_ms=0, high_watermark=log.log_end_offset)
                 case 99:
@@ -44,7 +44,7 @@ def test_flushes_beside_everything_else_lose_and_fence_nothing(tmp_path: Path) -
 def test_descriptors_do_not_grow_with_segments(tmp_path: Path) -> None:
     """PERFORMANCE: thousands of partitions share the process's descriptors."""
     log = PartitionLog.open(tmp_path / "t-0", CONFIG, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
-    log.begin_epoch(0)
+    log.appending.begin_epoch(0)
     fill(log, 100)
     assert log.segment_count > 10
     log.flush()

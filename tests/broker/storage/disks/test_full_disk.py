@@ -25,7 +25,7 @@ def full_from(code: int | None, writes: int) -> RunsOut:
 
 
 USES: dict[str, Callable[[PartitionLog], object]] = {
-    "advance_log_start": lambda log: log.advance_log_start(14, as_leader=True),
+    "advance_log_start": lambda log: log.cutting.advance_start(14, as_leader=True),
     "apply_retention": lambda log: log.apply_retention(now_ms=10**13, high_watermark=16),
 }
 
@@ -90,7 +90,7 @@ def test_a_follower_that_cannot_delete_on_a_full_disk_has_failed() -> None:
     log, files = prepared()
     files.fault = full_from(errno.ENOSPC, 0)
     with pytest.raises(StorageFailed, match="no space left"):
-        log.advance_log_start(14)
+        log.cutting.advance_start(14)
     assert log.failed is not None
 
 
@@ -105,4 +105,4 @@ def test_a_sync_that_fails_on_a_full_disk_fails_the_log() -> None:
     log, files = prepared()
     files.fault = full
     with pytest.raises(StorageFailed, match="no space left"):
-        log.advance_log_start(14, as_leader=True)
+        log.cutting.advance_start(14, as_leader=True)

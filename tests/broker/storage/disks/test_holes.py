@@ -9,7 +9,7 @@ import pytest
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.adapters.system.memory_nodes import SECTOR_BYTES
 from strandline.broker.storage.log import PartitionLog
-from strandline.broker.storage.segment import file_name
+from strandline.broker.storage.segments.segment import file_name
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.storage.support.disk import (
     FOLDER,
@@ -59,7 +59,7 @@ def test_a_sector_that_was_never_written_is_a_torn_end(sector: int) -> None:
     after = without_sector(files, sector)
     found = open_log(after, power_lost=True)
     assert (found.corrupt, found.log_end_offset, contents(found)) == (None, whole, expected)
-    found.begin_epoch(2)
+    found.appending.begin_epoch(2)
     append(found, b"goes on")
     again = open_log(after.after_crash(), clean=False)
     assert (again.corrupt, [record.value for record in contents(again)][-1]) == (None, b"goes on")
@@ -107,7 +107,7 @@ def test_a_log_that_syncs_each_record_is_whole_though_the_next_ones_have_a_hole(
     found = open_log(without_sector(files, 1), power_lost=True)
     assert (found.corrupt, found.provenance.survives_power_loss) == (None, True)
     assert found.log_end_offset >= counted
-    found.begin_epoch(2)
+    found.appending.begin_epoch(2)
 
 
 @pytest.mark.parametrize("position", [0, 9, 17, 23, 200])

@@ -19,21 +19,21 @@ TOO_MANY = (errno.EMFILE, "Too many open files")
 
 
 def follow(log: PartitionLog) -> None:
-    log.append_as_follower(encode_values([b"x"], 0, base_offset=log.log_end_offset, leader_epoch=99))
+    log.appending.as_follower(encode_values([b"x"], 0, base_offset=log.log_end_offset, leader_epoch=99))
 
 
 def mark_whole(log: PartitionLog) -> None:
-    log.mark_whole()
+    log.cutting.mark_whole()
 
 
 USES: dict[str, Callable[[PartitionLog], object]] = {
-    "begin_epoch": lambda log: log.begin_epoch(99),
+    "begin_epoch": lambda log: log.appending.begin_epoch(99),
     "append_as_leader": lambda log: append(log, b"x" * 900),  # into a new segment
     "append_as_follower": follow,
     "read": lambda log: log.read(0, 1 << 20, below=4),
     "bytes_from": lambda log: log.bytes_from(0),
     "search_time": lambda log: log.search_time(0, start=0, below=4),
-    "advance_log_start": lambda log: log.advance_log_start(4),
+    "advance_log_start": lambda log: log.cutting.advance_start(4),
     "apply_retention": lambda log: log.apply_retention(now_ms=10**13, high_watermark=6),
     "flush": lambda log: log.flush(),
 }

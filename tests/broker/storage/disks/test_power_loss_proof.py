@@ -25,7 +25,7 @@ def begun(config: TopicConfig, clock: ManualClock | None = None) -> tuple[Partit
     files = MemoryFiles()
     log = open_log(files, config=config, clock=clock)
     anchored(log)
-    log.begin_epoch(1)
+    log.appending.begin_epoch(1)
     return log, files
 
 
@@ -184,7 +184,7 @@ class Power(RuleBasedStateMachine):
         self.files = files
         self.log = open_log(files, clean=clean, power_lost=power_lost, config=config, clock=self.clock)
         self.epoch += 1
-        self.log.begin_epoch(self.epoch)
+        self.log.appending.begin_epoch(self.epoch)
 
     @rule(clean=st.booleans(), config=st.sampled_from([EACH, NEVER]))
     def starts_again(self, clean: bool, config: TopicConfig) -> None:

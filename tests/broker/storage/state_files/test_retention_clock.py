@@ -41,7 +41,7 @@ async def test_a_jump_of_the_wall_clock_deletes_nothing(tmp_path: Path) -> None:
         replica = seat.replica
         seat.manager.reconfigure(replica, replica.assignment, config)
         for _ in range(5):
-            replica.log.append_as_leader(batch("x" * 600), 6, now_ms=CLOCK.wall_ms())
+            replica.log.appending.as_leader(batch("x" * 600), 6, now_ms=CLOCK.wall_ms())
         replica.raise_watermark(Offset(5))
         running = seat.tasks.create_task(apply_retention(seat.manager))
         await eventually(lambda: clock.sleeps >= 2, what="retention has looked")

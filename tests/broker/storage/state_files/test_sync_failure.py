@@ -71,10 +71,10 @@ def test_a_log_that_lost_records_by_a_failed_sync_does_not_lead_until_it_has_the
     assert found.corrupt is not None
     assert "a sync failed" in found.corrupt
     with pytest.raises(StorageFailed, match="must not lead"):
-        found.begin_epoch(9)
+        found.appending.begin_epoch(9)
     replicate(leader, found)
-    found.mark_whole()
-    found.begin_epoch(9)
+    found.cutting.mark_whole()
+    found.appending.begin_epoch(9)
     assert contents(found) == contents(leader)
 
 
@@ -87,7 +87,7 @@ def test_a_loss_of_power_supersedes_a_failed_sync() -> None:
     found = open_log(files, power_lost=True)
     assert (contents(found), found.corrupt) == (records[:6], None)
     assert SYNC_FAILURE_FILE not in files.sizes(FOLDER)
-    found.begin_epoch(9)
+    found.appending.begin_epoch(9)
 
 
 def test_a_log_that_cannot_be_rewritten_has_failed_and_fails_again_when_opened() -> None:
@@ -107,5 +107,5 @@ def test_records_above_a_cut_are_not_missed() -> None:
     log.flush()
     files.fault = Broken()
     with pytest.raises(StorageFailed):
-        log.truncate_to(2)
+        log.cutting.truncate_to(2)
     assert open_log(files.after_crash()).corrupt is None

@@ -7,7 +7,7 @@ from pathlib import Path
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.provenance import anchor_together
-from strandline.broker.storage.time_search import first_not_older
+from strandline.broker.storage.segments.time_search import first_not_older
 from strandline.ports import Files
 from strandline.records import Record, decode, encode_values
 from strandline.vocabulary.topic_config import TopicConfig
@@ -79,7 +79,7 @@ def new_log(
     """An empty log that leads in an epoch."""
     files = MemoryFiles()
     log = open_log(files, config=config, clock=clock)
-    log.begin_epoch(epoch)
+    log.appending.begin_epoch(epoch)
     return log, files
 
 
@@ -95,7 +95,7 @@ def append(
     data = encode_values(
         values, timestamp, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
     )
-    return log.append_as_leader(data, log.epochs.latest, now_ms=now_ms).base_offset
+    return log.appending.as_leader(data, log.epochs.latest, now_ms=now_ms).base_offset
 
 
 def fill(log: PartitionLog, batches: int, *, size: int = 100) -> None:
@@ -135,7 +135,7 @@ def offset_for_timestamp(
 def replicate(leader: PartitionLog, follower: PartitionLog, bytes_max: int = 300) -> None:
     """Fetch until the follower has all."""
     while follower.log_end_offset < leader.log_end_offset:
-        follower.append_as_follower(
+        follower.appending.as_follower(
             leader.read(follower.log_end_offset, bytes_max, below=leader.log_end_offset)
         )
 

@@ -44,8 +44,8 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 def segment(tmp_path: Path) -> str:
     """A segment file with one long record."""
     log = PartitionLog.open(tmp_path, SMALL, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
-    log.begin_epoch(3)
-    log.append_as_leader(encode_values([VALUE.encode()], timestamp_ms=7), 3, now_ms=0)
+    log.appending.begin_epoch(3)
+    log.appending.as_leader(encode_values([VALUE.encode()], timestamp_ms=7), 3, now_ms=0)
     log.close(clean=True)
     (path,) = tmp_path.glob("*.log")
     return str(path)

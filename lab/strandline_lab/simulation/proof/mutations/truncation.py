@@ -9,7 +9,8 @@ from strandline_lab.simulation.proof.mutation import Mutation
 _LEADER_END: Final = "strandline/broker/replication/leader_end.py"
 _FOLLOWER_END: Final = "strandline/broker/replication/follower_end.py"
 _EPOCHS: Final = "strandline/broker/core/replication/epochs.py"
-_LOG: Final = "strandline/broker/storage/log.py"
+_APPENDING: Final = "strandline/broker/storage/appending.py"
+_CUTTING: Final = "strandline/broker/storage/cutting.py"
 
 TRUNCATION: Final = (
     Mutation(
@@ -20,7 +21,7 @@ TRUNCATION: Final = (
         self._wanted[replica.key] = replica
 """,
         """        self._drop(replica.key)
-        replica.log.truncate_to(replica.high_watermark)
+        replica.log.cutting.truncate_to(replica.high_watermark)
         self._wanted[replica.key] = replica
 """,
         seed=0,
@@ -28,8 +29,8 @@ TRUNCATION: Final = (
     Mutation(
         "a follower does not write the epochs of what it fetches",
         "T1",
-        _LOG,
-        "        self._save_epochs(changed=changed)\n",
+        _APPENDING,
+        "        parts.save_epochs(changed=changed)\n",
         "",
         seed=0,
     ),
@@ -53,9 +54,9 @@ TRUNCATION: Final = (
     Mutation(
         "a leader does not write where its epoch begins",
         "T4",
-        _LOG,
-        "            self._save_epochs(changed=self.epochs.assign(epoch, self.log_end_offset))\n",
-        "            self.epochs.assign(epoch, self.log_end_offset)\n",
+        _APPENDING,
+        "            parts.save_epochs(changed=parts.epochs.assign(epoch, parts.end))\n",
+        "            parts.epochs.assign(epoch, parts.end)\n",
         seed=0,
     ),
     Mutation(
@@ -69,10 +70,10 @@ TRUNCATION: Final = (
     Mutation(
         "a truncation leaves the producers as they were",
         "T12",
-        _LOG,
+        _CUTTING,
         """                load_producers(
-                    self.directory, self._segments, self.producers,
-                    end=offset, files=self._files, now_ms=self._clock.wall_ms(),
+                    parts.directory, parts.segments, parts.producers,
+                    end=offset, files=parts.files, now_ms=parts.clock.wall_ms(),
                 )  # fmt: skip
 """,
         "",

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from strandline.broker.storage.index import NO_TIMESTAMP, IndexFile, SparseIndex
+from strandline.broker.storage.segments.index import NO_TIMESTAMP, IndexFile, SparseIndex
 from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
 from strandline.config.limits import SEGMENT_INDEX_ROWS_MAX
 from strandline.errors import CorruptMessage

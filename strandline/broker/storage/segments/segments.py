@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from strandline.broker.storage.segment import (
+from strandline.broker.storage.segments.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -14,7 +14,7 @@ from strandline.broker.storage.segment import (
     file_name,
     offset_in,
 )
-from strandline.broker.storage.time_search import HEADERS_PER_STEP_MAX, SearchStep
+from strandline.broker.storage.segments.time_search import HEADERS_PER_STEP_MAX, SearchStep
 from strandline.ports import Files
 from strandline.vocabulary.topic_config import TopicConfig
 
