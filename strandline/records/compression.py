@@ -37,6 +37,8 @@ class Codec(IntEnum):
 _XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _ZSTD_LEVEL: Final = 1
+_LZ4_LEVEL: Final = 1
+"""The fast compressor, which the library does not take by itself."""
 _GZIP_LEVEL: Final = 6
 _FIRST_GUESS_BYTES: Final = 64 * 1024
 _GROWTH: Final = 4
@@ -59,7 +61,7 @@ def compress(codec: Codec, data: bytes, level: int | None = None) -> bytes:
             return _compress_xerial(data)
         case Codec.LZ4:
             # Kafka's own reader refuses blocks that refer to earlier ones.
-            stream = cramjam.lz4.Compressor(level=level, block_linked=False)
+            stream = cramjam.lz4.Compressor(level=_LZ4_LEVEL if level is None else level, block_linked=False)
             stream.compress(data)
             return bytes(stream.finish())
         case Codec.ZSTD:
