@@ -16,7 +16,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 880,
     "strandline/adapters": 13_900,
     "strandline/auditing": 1_170,
-    "strandline/broker": 35_740,
+    "strandline/broker": 36_110,
     "strandline/cli": 6_680,
     "strandline/client": 5_740,
     "strandline/config": 1_700,
@@ -42,13 +42,13 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/bench": 5_390,
     "lab/strandline_lab/chaos": 5_560,
     "lab/strandline_lab/cli": 492,
-    "lab/strandline_lab/conformance": 4_400,
+    "lab/strandline_lab/conformance": 4_410,
     "lab/strandline_lab/core": 88,
     "lab/strandline_lab/interop": 1_850,
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 10_760,
-    "tests": 134_460,
+    "tests": 134_560,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

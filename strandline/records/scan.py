@@ -20,6 +20,7 @@ record, which has its own offset, takes at least a quarter of a byte."""
 BROKER_DECOMPRESSED_BYTES_MAX: Final = COMPRESSION_RATIO_MAX * RECORDS_BYTES_MAX
 """The most bytes that a broker decompresses of one batch, where it reads records at all."""
 
+RECORDS_LOOKED_AT_MAX: Final = 4
 HEADERS_LOOKED_AT_MAX: Final = 64
 COMPRESSED_BYTES_LOOKED_AT_MAX: Final = 4 * KIB
 BYTES_LOOKED_AT_MAX: Final = 16 * KIB
@@ -143,7 +144,8 @@ def _first_without_key(body: bytes, header: BatchHeader) -> int | None:
 
 
 def has_header_without_key(records: Bytes, header: BatchHeader) -> bool:
-    """Whether the first record of the batch has a header with a null key, which Java's readers cannot pass.
+    """Whether one of the first records of the batch has a header with a null key, which Java's readers cannot
+    pass.
 
     To read each of many records takes 13 times as long as the other checks of a batch. A compressed batch is
     read if it is small. False for records that cannot be decoded: they are opaque to a broker.
@@ -153,23 +155,27 @@ def has_header_without_key(records: Bytes, header: BatchHeader) -> bool:
         return False
     body = bytes(records[start : min(header.end, start + BYTES_LOOKED_AT_MAX)])
     try:
-        return _has_header_without_key(decompress(codec, body, bytes_max=BYTES_LOOKED_AT_MAX))
+        body = decompress(codec, body, bytes_max=BYTES_LOOKED_AT_MAX)
+        return _has_header_without_key(body, min(header.record_count, RECORDS_LOOKED_AT_MAX))
     except (IndexError, ValueError, CorruptMessage):
         return False
 
 
-def _has_header_without_key(body: bytes) -> bool:
-    at = 0
-    for skipped in (0, 1, 0):  # length; attributes and time; offset
-        _, at = decode_varint(body, at + skipped)
-    for _ in range(2):  # key, value
-        _, at = _past(body, at)
-    count, at = decode_varint(body, at)
-    for _ in range(min(count, HEADERS_LOOKED_AT_MAX)):
-        keyed, at = _past(body, at)
-        if not keyed:
-            return True
-        _, at = _past(body, at)
+def _has_header_without_key(body: bytes, records: int) -> bool:
+    end = 0
+    for _ in range(records):
+        length, at = decode_varint(body, end)
+        end = at + length
+        for skipped in (1, 0):  # attributes and time; offset
+            _, at = decode_varint(body, at + skipped)
+        for _ in range(2):  # key, value
+            _, at = _past(body, at)
+        count, at = decode_varint(body, at)
+        for _ in range(min(count, HEADERS_LOOKED_AT_MAX)):
+            keyed, at = _past(body, at)
+            if not keyed:
+                return True
+            _, at = _past(body, at)
     return False
 
 

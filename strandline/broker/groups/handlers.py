@@ -137,7 +137,8 @@ class GroupHandlers:
             if slices.used_up:
                 await slices.next()
             try:
-                check_group(group)
+                if group:
+                    check_group(group)  # as in Kafka, one without a name is refused by its coordinator
                 self._access.check(caller, DESCRIBE_GROUP, group)
                 registration = self._leader_of_own_replica(group)
                 if registration is None:

@@ -142,7 +142,8 @@ def fetch_api(
     """Fetch, with its sessions."""
     near = PreferredReplicas(log.in_sync, lambda: manager.live, lambda: manager.peers.suspected, own)
     sessions = FetchSessions(log, manager.host.random, manager.clock, traffic)
-    fetches = FetchApi(log, FetchAnswers(hints, near), sessions, settings, manager.clock)
+    made = FetchAnswers(hints, near)
+    fetches = FetchApi(log, made, sessions, settings, lambda: manager.live, manager.clock)
     return Api(apis.FETCH, fetches.handle, wait=fetches.wait)
 
 

@@ -64,6 +64,11 @@ def message_of(error: StrandlineError | None) -> str | None:
     return None if error is None else error.message
 
 
+def text_of(error: StrandlineError | None) -> str:
+    """The same where Kafka's brokers have an empty text for no error."""
+    return "" if error is None else error.message
+
+
 def produce_code(error: StrandlineError, version: int) -> int:
     """NOT_LEADER_OR_FOLLOWER for a leadership that ended: clients look for the new leader before they try
     again. After REQUEST_TIMED_OUT they would try the same broker first."""

@@ -20,6 +20,7 @@ from strandline.broker.log.replica_progress import ReplicasDescription
 from strandline.broker.log.standing import Standing
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
 from strandline.config.services.broker import BrokerSettings
@@ -218,10 +219,12 @@ class Handlers:
         wanted: Sequence[OffsetQuery],
         caller: Caller,
         known_epochs: Mapping[TopicPartition, int] | None = None,
+        *,
+        from_follower: bool = False,
     ) -> list[ListedOffset]:
         """Looks up each partition and time: -1 means latest (the HW), -2 earliest, -3 the record of the
         latest time, any other time the first committed record of that time or later. `known_epochs`: the
-        leader epochs that the client knows."""
+        leader epochs that the client knows. `from_follower`: a follower may answer, as far as it knows."""
         deadline = self._clock.monotonic() + self._settings.list_offsets_ms_max / 1000
         slices = Slices(self._clock)
         known: dict[OffsetQuery, ListedOffset] = {}
@@ -231,11 +234,13 @@ class Handlers:
                 await slices.next()
             if query not in known:
                 epoch = (known_epochs or {}).get(query.name, NO_EPOCH)
-                known[query] = await self._list_one(query, epoch, deadline)
+                known[query] = await self._list_one(query, epoch, deadline, from_follower=from_follower)
         found = [known[each] for each in split.allowed]
         return split.whole(found, lambda asked, error: ListedOffset(asked.name, error))
 
-    async def _list_one(self, query: OffsetQuery, known_epoch: int, deadline: float) -> ListedOffset:
+    async def _list_one(
+        self, query: OffsetQuery, known_epoch: int, deadline: float, *, from_follower: bool
+    ) -> ListedOffset:
         name = query.name
         try:
             replica = self.replica(name)
@@ -244,18 +249,20 @@ class Handlers:
         try:
             self._epochs.check_topic(replica, query.topic_id)
             self._epochs.check(replica, known_epoch)
-            return await self._list(replica, query.timestamp_ms, deadline)
+            leadership = replica.leadership if from_follower else replica.led()
+            return await self._list(replica, leadership, query.timestamp_ms, deadline)
         except StrandlineError as error:
             return ListedOffset(name, self._manager.with_hint(error, replica))
 
-    async def _list(self, replica: Replica, timestamp_ms: int, deadline: float) -> ListedOffset:
+    async def _list(
+        self, replica: Replica, leadership: Leadership | None, timestamp_ms: int, deadline: float
+    ) -> ListedOffset:
         """Looks up one offset. Records below this leader's HW are committed, even while it does not know the
         cluster's HW (H1). So it can answer with the start of the log, or with a record found below its HW.
         LATEST, and a time without such a record, need the cluster's HW: an answer smaller than the
         predecessor's would be wrong."""
-        leadership = replica.led()
         log, watermark = replica.log, replica.high_watermark
-        known = leadership.core.knows_watermark
+        known = leadership is None or leadership.core.knows_watermark
         offset, timestamp = -1, -1
         if timestamp_ms == LATEST:
             offset = int(watermark) if known else -1
@@ -276,7 +283,7 @@ class Handlers:
         else:
             found = await self._times.first_not_older(replica, timestamp_ms, watermark, deadline)
             offset, timestamp = found or (-1, -1)
-        if offset < 0 and not known:
+        if offset < 0 and leadership is not None and not known:
             raise OffsetNotAvailable(
                 f"{replica.name}: the new leader knows that offsets below {watermark} are committed, and "
                 f"not yet whether {watermark}..{leadership.core.epoch_start} are"

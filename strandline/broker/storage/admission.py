@@ -36,7 +36,14 @@ class Appended:
     next_offset: int
     duplicate: bool = False
     append_time_ms: int = NO_TIMESTAMP
-    """The time that its records got from the leader (LogAppendTime), unless it was there before."""
+    """The time that its records got from the leader (LogAppendTime). Of a batch that was there before, the
+    latest time that its producer gave, as Kafka's brokers answer."""
+
+
+def known(base_offset: int, last_offset: int, header: BatchHeader, config: TopicConfig) -> Appended:
+    """Where a batch is that was there before."""
+    time_ms = NO_TIMESTAMP if config.has_append_times else header.max_timestamp
+    return Appended(base_offset, last_offset + 1, True, time_ms)
 
 
 def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> BatchHeader:
@@ -66,9 +73,11 @@ def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> Bat
 
 def check_client(records: bytes, header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
     """What only batches of clients have to pass. Raises InvalidRecord, InvalidTimestamp."""
+    if header.base_offset != 0:
+        raise InvalidRecord(f"the batch has base offset {header.base_offset}: only a log gives offsets")
     check_times(records, header, config, now_ms)
     if has_header_without_key(records, header):
-        raise InvalidRecord("record 0 of the batch has a header without a key")
+        raise InvalidRecord("a record of the batch has a header without a key")
 
 
 def check_times(records: bytes, header: BatchHeader, config: TopicConfig, now_ms: int) -> None:

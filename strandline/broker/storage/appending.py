@@ -51,7 +51,7 @@ class Appending:
         known = admission.known_again(header, config)
         verdict = parts.producers.check(known, now_ms, by, any_first_sequence=any_first_sequence)
         if isinstance(verdict, Duplicate):
-            return Appended(verdict.base_offset, verdict.last_offset + 1, duplicate=True)
+            return admission.known(verdict.base_offset, verdict.last_offset, header, config)
         base_offset = parts.end
         if expected_offset is not None and expected_offset != base_offset:
             raise UnexpectedOffset(

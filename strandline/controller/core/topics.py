@@ -168,10 +168,10 @@ def plan_topic(new: NewTopic, brokers: Brokers, picture: ClusterPicture, *, inte
     Raises InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidReplicationFactor,
     InvalidReplicaAssignment, InvalidConfig; the message names the value and the bound.
     """
-    check_name(new.name, internal=internal)
-    check_internal_config(new.name, new.config.keys() - {"cleanup.policy"})
     if new.name in picture:
         raise TopicAlreadyExists(f"topic {new.name!r} exists already")
+    check_name(new.name, internal=internal)
+    check_internal_config(new.name, new.config.keys() - {"cleanup.policy"})
     if new.assignments:
         assignments = _check_assignments(new, brokers)
     else:

@@ -132,4 +132,4 @@ async def test_loggers_groups_and_metrics_have_the_configs_that_there_are(
     assert (described.error, {each.name: each.value for each in described.configs}) == (error, configs)
     assert all(each.read_only for each in described.configs)
     (outcome,) = altered.outcomes
-    assert outcome.error == INVALID and outcome.message
+    assert outcome.error == (40 if kind == BROKER_LOGGER else INVALID) and outcome.message

@@ -22,7 +22,7 @@ from strandline.records import (
 )
 from strandline.records.compression import compress
 from strandline.records.header import assemble
-from strandline.records.scan import BROKER_DECOMPRESSED_BYTES_MAX
+from strandline.records.scan import BROKER_DECOMPRESSED_BYTES_MAX, RECORDS_LOOKED_AT_MAX
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.strandline.records.hostile_batches import timed
 
@@ -137,21 +137,29 @@ def with_null_key(number: int, *, codec: Codec = Codec.NONE, value: bytes = b"v"
     return assemble(header._replace(attributes=codec), compress(codec, body))
 
 
+@pytest.mark.parametrize("number", [0, RECORDS_LOOKED_AT_MAX - 1])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_a_header_without_a_key_is_refused(codec: Codec) -> None:
+def test_a_header_without_a_key_is_refused(codec: Codec, number: int) -> None:
     """Java's consumers cannot read past it: one such record stopped all of them."""
-    data = with_null_key(0, codec=codec)
-    with pytest.raises(InvalidRecord, match="record 0 of the batch has a header without a key"):
+    data = with_null_key(number, codec=codec)
+    with pytest.raises(InvalidRecord, match="a record of the batch has a header without a key"):
         admission.check_client(data, BatchHeader.parse(data), TopicConfig(), NOW_MS)
 
 
-def test_only_the_first_record_of_a_batch_is_read_for_headers() -> None:
+def test_only_the_first_records_of_a_batch_are_read_for_headers() -> None:
     """To read each of many records takes 13 times as long as the other checks of a batch."""
-    late = with_null_key(1)
+    late = with_null_key(RECORDS_LOOKED_AT_MAX)
     large = with_null_key(0, codec=Codec.GZIP, value=random.Random(1).randbytes(5_000))
     nonsense = assemble(BatchHeader.parse(late), b"\xff" * 200)
     for data in (late, large, nonsense):
         admission.check_client(data, BatchHeader.parse(data), TopicConfig(), NOW_MS)
+
+
+def test_only_a_log_gives_offsets() -> None:
+    data = encode_values([b""], NOW_MS)
+    header = BatchHeader.parse(data)._replace(base_offset=5)
+    with pytest.raises(InvalidRecord, match="base offset 5"):
+        admission.check_client(data, header, TopicConfig(), NOW_MS)
 
 
 # --- compacted topics -----------------------------------------------------------------------------

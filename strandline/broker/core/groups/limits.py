@@ -122,6 +122,8 @@ def check_join(request: JoinGroup, limits: GroupLimits) -> None:
             f"a join of group {request.group} with protocol type {request.protocol_type!r} and "
             f"{len(request.protocols)} protocols; it needs a type and at least one protocol"
         )
+    if request.member or request.instance is not None:
+        _check_names(request.protocols)  # as from Kafka, a newcomer gets its id first
     _check_protocols(request.protocols, limits)
 
 
@@ -140,16 +142,19 @@ def _check_timeouts(request: JoinGroup, limits: GroupLimits) -> None:
         )
 
 
+def _check_names(protocols: tuple[GroupProtocol, ...]) -> None:
+    names = [protocol.name for protocol in protocols]
+    if "" in names:
+        raise InvalidRequest("protocol '' has no name")
+    if len(set(names)) < len(names):
+        raise InvalidRequest(f"protocols {', '.join(names)}: one of them stands there twice")
+
+
 def _check_protocols(protocols: tuple[GroupProtocol, ...], limits: GroupLimits) -> None:
     if len(protocols) > PROTOCOLS_MAX:
         raise InvalidRequest(f"{len(protocols)} protocols, more than {PROTOCOLS_MAX}", limit=PROTOCOLS_MAX)
     for protocol in protocols:
         check_id("protocol", protocol.name)
-        if not protocol.name:
-            raise InvalidRequest("protocol '' has no name")
-    names = [protocol.name for protocol in protocols]
-    if len(set(names)) < len(names):
-        raise InvalidRequest(f"protocols {', '.join(names)}: one of them stands there twice")
     size, most = sum(len(protocol.metadata) for protocol in protocols), limits.group_member_bytes_max
     if size > most:
         raise InvalidRequest(f"metadata of {size} bytes, more than {most}", limit=most)

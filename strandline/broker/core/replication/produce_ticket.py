@@ -16,7 +16,7 @@ class Produced:
     log_start_offset: int
     appended: bool = True
     append_time_ms: int = -1
-    """The time that the leader gave to its records; -1: they have their own."""
+    """As `Appended` has it."""
 
 
 ProduceOutcome = Produced | StrandlineError

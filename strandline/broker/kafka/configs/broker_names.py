@@ -118,12 +118,12 @@ FIXED: Final = (
     FixedConfig(
         "auto.leader.rebalance.enable", Kind.BOOLEAN, "true", "Leaderships move back to the first replica."
     ),
-    FixedConfig(
-        "compression.type", Kind.STRING, "producer", "Batches are stored as their producer compressed them."
-    ),
 )  # fmt: skip
 
 
+RETENTION: Final = "retention.ms"
+HOUR_MS: Final = 3_600_000
+"""Kafka has its default in hours, too: tools look for that name."""
 ROOT_LOGGER: Final = "root"
 KAFKA_LEVELS: Final = {"warning": "WARN"}
 """Levels that have another name in Kafka."""
@@ -140,6 +140,9 @@ def broker_configs(settings: BrokerSettings, own: Endpoint) -> Iterator[Describe
     for topic in OWN:
         value = default_of(topic.name, settings.default_replication_factor)
         yield _read_only(topic.broker_name, topic.kind, value, DEFAULT_VALUE, topic.documentation)
+        if topic.name == RETENTION:
+            hours = shown(int(value) // HOUR_MS)
+            yield _read_only("log.retention.hours", Kind.INT, hours, DEFAULT_VALUE, topic.documentation)
     protocol = settings.protocol_of("kafka_port")
     address = None if own.kafka is None else f"{protocol}://{own.kafka[0]}:{own.kafka[1]}"
     yield _read_only(

@@ -32,6 +32,8 @@ class Alteration:
 
 def replacement(topic: TopicOutline, given: Sequence[GivenConfig]) -> Alteration:
     """The topic shall have these configs, and no others. Raises InvalidConfig, InvalidRequest."""
+    if (absent := next((each.name for each in given if each.value is None), None)) is not None:
+        raise InvalidRequest(f"topic config {absent} has no value")
     wanted = topic_config(given)
     return _without_needless(topic, Alteration(wanted, [name for name in topic.config if name not in wanted]))
 

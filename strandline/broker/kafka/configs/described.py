@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from strandline.broker.kafka.configs.topic_names import BY_NAME, OWN, OwnConfig, TopicConfigName
+from strandline.broker.kafka.configs.topic_names import BY_NAME, OWN, REMOVED, OwnConfig, TopicConfigName
 from strandline.broker.kafka.wire.admin.configs import DEFAULT_VALUE, TOPIC_OWN, DescribedConfig, Synonym
 from strandline.broker.metadata.topic_outlines import TopicOutline
 from strandline.vocabulary.topic_config import TopicConfig
@@ -35,24 +35,24 @@ def _defaults() -> dict[str, str]:
 
 
 def topic_configs(topic: TopicOutline) -> Iterator[DescribedConfig]:
-    """All configs, with synonyms and documentation."""
-    return (_described(known, topic) for known in BY_NAME.values())
+    """All configs that Kafka has, with synonyms and documentation."""
+    return (_described(known, topic) for known in BY_NAME.values() if known.name not in REMOVED)
 
 
 def _described(known: TopicConfigName, topic: TopicOutline) -> DescribedConfig:
     if not isinstance(known, OwnConfig):
         fixed = Synonym(known.name, known.value, DEFAULT_VALUE)
-        return _config(known, (fixed,), read_only=True)
+        return _config(known, (fixed,))
     default = Synonym(known.broker_name, default_of(known.name, topic.replication_factor), DEFAULT_VALUE)
     own = topic.config.get(known.name)
     if own is None:
-        return _config(known, (default,), read_only=False)
-    return _config(known, (Synonym(known.name, own, TOPIC_OWN), default), read_only=False)
+        return _config(known, (default,))
+    return _config(known, (Synonym(known.name, own, TOPIC_OWN), default))
 
 
-def _config(known: TopicConfigName, synonyms: tuple[Synonym, ...], *, read_only: bool) -> DescribedConfig:
-    """The first synonym has the value in force."""
+def _config(known: TopicConfigName, synonyms: tuple[Synonym, ...]) -> DescribedConfig:
+    """The first synonym has the value in force. None is read-only: each can be set, some to one value."""
     first = synonyms[0]
     return DescribedConfig(
-        known.name, first.value, read_only, first.source, synonyms, known.kind, known.documentation
+        known.name, first.value, False, first.source, synonyms, known.kind, known.documentation
     )

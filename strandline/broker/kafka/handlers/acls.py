@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from strandline.adapters.codecs.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import code_of, message_of
+from strandline.broker.kafka.errors import code_of, message_of, text_of
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count, made
 from strandline.broker.kafka.wire.admin.acls import (
     Acl,
@@ -54,13 +54,15 @@ class AclsApi:
     async def describe(self, request: DescribeAclsRequest, call: Call) -> DescribeAclsAnswer:
         try:
             self._check(call, DESCRIBE_CLUSTER)
+            if _finds_nothing(request.wanted):
+                return DescribeAclsAnswer(_told(None))
             controller = self._controller(call.caller)
             bindings = await controller.ask(DESCRIBE_ACLS, _filter(request.wanted), Deadline(self._clock))
         except StrandlineError as error:
             return DescribeAclsAnswer(_outcome(error))
         by_pattern = groupby(bindings, lambda each: each.pattern)
         return DescribeAclsAnswer(
-            Outcome(),
+            _told(None),
             tuple(AclsOfPattern(_pattern(of), tuple(map(_entry, each))) for of, each in by_pattern),
         )
 
@@ -78,7 +80,7 @@ class AclsApi:
                 errors |= {at: result.error for at, result in zip(wanted, results, strict=True)}
         except StrandlineError as error:
             errors = {at: errors.get(at, error) for at in range(len(request.acls))}
-        return CreateAclsAnswer(tuple(_outcome(errors[at]) for at in range(len(request.acls))))
+        return CreateAclsAnswer(tuple(_told(errors[at]) for at in range(len(request.acls))))
 
     async def delete(self, request: DeleteAclsRequest, call: Call) -> DeleteAclsAnswer:
         found: dict[int, DeletedByFilter] = {}
@@ -104,6 +106,10 @@ class AclsApi:
 
 def _outcome(error: StrandlineError | None) -> Outcome:
     return Outcome(code_of(error), message_of(error))
+
+
+def _told(error: StrandlineError | None) -> Outcome:
+    return Outcome(code_of(error), text_of(error))
 
 
 def _known(kind: type[Number], number: int) -> Number:
@@ -139,6 +145,13 @@ def _filter(acl: Acl) -> AclFilter:
         _known(Operation, acl.entry.operation),
         _known(Permission, acl.entry.permission),
     )
+
+
+def _finds_nothing(wanted: Acl) -> bool:
+    """Whether no ACL can have such a name, host or principal."""
+    given = (wanted.pattern.name, wanted.entry.host, wanted.entry.principal)
+    principal = wanted.entry.principal
+    return "" in given or (principal is not None and ":" not in principal)
 
 
 def _pattern(pattern: ResourcePattern) -> Pattern:

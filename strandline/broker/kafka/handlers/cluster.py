@@ -21,12 +21,15 @@ from strandline.broker.kafka.wire.admin.cluster import (
 )
 from strandline.broker.kafka.wire.coordinator import (
     GROUP,
+    SEVERAL_SINCE,
+    SHARE,
     TRANSACTION,
     FindCoordinatorAnswer,
     FindCoordinatorRequest,
     FoundCoordinator,
 )
 from strandline.broker.kafka.wire.metadata import (
+    IDS_SINCE,
     NO_TOPIC_ID,
     OPERATIONS_UNKNOWN,
     BrokerAddress,
@@ -108,6 +111,10 @@ class ClusterApi:
         Raises LeaderNotAvailable if all topics are asked for and this broker does not know them.
         """
         to = call.caller.listener
+        if call.version < IDS_SINCE and any(each.by_id for each in request.topics or ()):
+            code = int(ErrorCode.INVALID_REQUEST)
+            refused = [TopicFacts(each.name, code, each.topic_id) for each in request.topics or ()]
+            return MetadataAnswer((), None, int(NO_BROKER), tuple(refused))
         try:
             cluster, topics = await self._described(request, call.caller)
         except LeaderNotAvailable:
@@ -136,7 +143,7 @@ class ClusterApi:
         return operations_of(self._access, caller, ResourceType.CLUSTER)
 
     def _with_operations(self, caller: Caller, topic: TopicFacts) -> TopicFacts:
-        if topic.error or topic.name is None:
+        if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED or topic.name is None:
             return topic
         operations = operations_of(self._access, caller, ResourceType.TOPIC, topic.name)
         return topic._replace(operations=operations)
@@ -148,9 +155,7 @@ class ClusterApi:
         if request.endpoints != BROKERS:
             known = request.endpoints == CONTROLLERS
             code = KafkaCode.MISMATCHED_ENDPOINT_TYPE if known else KafkaCode.UNSUPPORTED_ENDPOINT_TYPE
-            return DescribeClusterAnswer(
-                endpoints=request.endpoints, error=int(code), message="this is a broker"
-            )
+            return DescribeClusterAnswer(error=int(code), message="this is a broker")
         with suppress(LeaderNotAvailable):
             self._last = (
                 await self._describe(MetadataQuery(None, include_config=False), call.caller)
@@ -223,7 +228,7 @@ class ClusterApi:
     # --- coordinators and identities ---------------------------------------------------------
 
     async def find_coordinator(self, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorAnswer:
-        keys = list(dict.fromkeys(request.keys))
+        keys = request.keys
         if request.kind != GROUP:
             code, why = (
                 int(ErrorCode.INVALID_REQUEST),
@@ -231,6 +236,8 @@ class ClusterApi:
             )
             if request.kind == TRANSACTION:
                 code, why = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), NO_TRANSACTIONS
+            elif request.kind == SHARE and call.version >= SEVERAL_SINCE:
+                why = ""
             return FindCoordinatorAnswer(tuple(FoundCoordinator(key, code, why) for key in keys))
         led_by = await self._find_groups(keys, call.caller)
         found = [self._coordinator(key, led, call) for key, led in zip(keys, led_by, strict=True)]
@@ -247,10 +254,14 @@ class ClusterApi:
                 raise CoordinatorNotAvailable(f"broker {led_by.id} coordinates it, and cannot be reached")
         except StrandlineError as error:
             return FoundCoordinator(key, code_of(error), error.message)
-        return FoundCoordinator(key, 0, None, address.broker, address.host, address.port)
+        no_error = "" if call.version >= SEVERAL_SINCE else "NONE"  # its name in Kafka
+        return FoundCoordinator(key, 0, no_error, address.broker, address.host, address.port)
 
     async def new_producer_id(self, request: InitProducerIdRequest, call: Call) -> InitProducerIdAnswer:
-        """A new identity with epoch 0, whichever the client had before."""
+        """A new identity with epoch 0, whichever the client had before. Half an identity is a mistake."""
+        half = request.transactional_id is None and (request.producer_id == -1) != (request.epoch == -1)
+        if half or request.transactional_id == "":
+            return InitProducerIdAnswer(error=int(ErrorCode.INVALID_REQUEST))
         if request.transactional_id is not None:
             return InitProducerIdAnswer(error=int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         try:

@@ -40,7 +40,7 @@ from strandline.broker.kafka.wire.admin.configs import (
 )
 from strandline.broker.metadata.topic_outlines import TopicOutline, TopicOutlines
 from strandline.config.services.broker import BrokerSettings
-from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
+from strandline.errors import InvalidConfig, InvalidRequest, StrandlineError, UnknownTopicOrPartition
 from strandline.ports import Caller, Clock
 from strandline.security.access import Access
 from strandline.security.rights import (
@@ -72,7 +72,6 @@ ZOOKEEPER_WAIT_S: Final = 10.0
 """How long a request waits for ZooKeeper. It does not say how long its client waits: mostly half a minute.
 Some programs end at an error that passes."""
 UNALTERABLE: Final = {
-    BROKER_LOGGER: "the level of a broker's log is its setting log_level: change that, and restart it",
     CLIENT_METRICS: "clients' metrics are not collected (KIP-714)",
     GROUP: "a group has no configs of its own: the settings of brokers hold for all groups",
 }
@@ -190,7 +189,9 @@ class ConfigsApi:
             self._access.check(caller, of_broker)
 
     def _check_alteration(self, caller: Caller, resource: Resource) -> None:
-        """Raises TopicAuthorizationFailed, ClusterAuthorizationFailed."""
+        """Raises TopicAuthorizationFailed, ClusterAuthorizationFailed, InvalidRequest."""
+        if resource.kind == TOPIC and not resource.name:
+            raise InvalidRequest("a topic has a name")
         self._check(caller, resource, ALTER_TOPIC_CONFIGS, ALTER_CLUSTER_CONFIGS)
         if resource.kind == TOPIC:
             refusal = alteration_refusal(self._access, caller, resource.name, configs=True, partitions=False)
@@ -251,6 +252,10 @@ def _alteration(wanted: Wanted, topics: dict[str, TopicOutline], *, validate_onl
     if resource.kind == BROKER:
         check_broker_changes(wanted.of_broker)
         return None
+    if resource.kind == BROKER_LOGGER:
+        raise InvalidConfig(
+            "the level of a broker's log is its setting log_level: change that, and restart it"
+        )
     if resource.kind in UNALTERABLE:
         raise InvalidRequest(UNALTERABLE[resource.kind])
     if resource.kind != TOPIC:

@@ -28,7 +28,7 @@ from strandline.broker.kafka.wire.admin.placement import (
     PlacementAnswer,
     ReassignRequest,
 )
-from strandline.broker.kafka.wire.topics import Topics, by_topic, each_partition, names_of
+from strandline.broker.kafka.wire.topics import Topics, answering, by_topic, each_partition, names_of
 from strandline.errors import InvalidReplicaAssignment, InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
@@ -65,13 +65,17 @@ class PlacementApi:
         if (refusal := self._access.refusal(call.caller, ALTER_CLUSTER)) is not None:
             return _refused(names or [], refusal)
         if names is not None and not names:
-            return PlacementAnswer(())  # to the controller, no names are all
+            # To the controller, no names are all.
+            return PlacementAnswer(answering(request.topics or (), ()))
         try:
             deadline = Deadline(self._clock, request.timeout_ms)
-            results = await self._elected(names or [], request.kind, call, deadline)
+            results = await self._elected(list(dict.fromkeys(names or ())), request.kind, call, deadline)
         except StrandlineError as error:
             return _refused(names or [], error)
-        return PlacementAnswer(_outcomes(results))
+        if request.topics is None:
+            return PlacementAnswer(_outcomes(results))
+        found = {each.name: _outcome(each) for each in results}
+        return PlacementAnswer(answering(request.topics, (found[name] for name in names or ())))
 
     async def _elected(
         self, names: list[TopicPartition], kind: int, call: Call, deadline: Deadline
@@ -113,7 +117,8 @@ class PlacementApi:
         except StrandlineError as error:
             return _refused([name for name, _ in wanted], error)
         results |= {result.name: result for result in found}
-        return PlacementAnswer(_outcomes([results[name] for name, _ in wanted]))
+        each = (_outcome(results[name]) for name, _ in wanted)
+        return PlacementAnswer(answering(request.topics, each))
 
     async def reassignments(self, request: ListReassignmentsRequest, call: Call) -> ListReassignmentsAnswer:
         """Those in progress, of the named partitions or of all."""

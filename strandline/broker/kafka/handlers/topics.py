@@ -44,7 +44,7 @@ from strandline.errors import (
     ThrottlingQuotaExceeded,
     UnknownTopicOrPartition,
 )
-from strandline.ids import TopicId
+from strandline.ids import INTERNAL_PREFIX, TopicId
 from strandline.ports import Caller, Clock
 from strandline.security.access import Access
 from strandline.security.quotas.model import Quota
@@ -117,7 +117,7 @@ class TopicsApi:
             if created.error or self._access.allowed(call.caller, DESCRIBE_TOPIC_CONFIGS, result.topic):
                 return created
             code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            return CreatedTopic(created.name, topic_id=created.topic_id, config_error=code)
+            return CreatedTopic(created.name, topic_id=created.topic_id, config_error=code, configs=None)
 
         return CreateTopicsAnswer(tuple(await in_slices(answer, results, self._clock)))
 
@@ -148,6 +148,8 @@ class TopicsApi:
         try:
             check_count(request.topics)
             names = await self._outlines.names_of(ids, deadline.left_s) if ids else {}
+            own = {name for each in request.topics if (name := each.name or "").startswith(INTERNAL_PREFIX)}
+            internal = await self._outlines.read(own, deadline.left_s) if own else {}
         except (InvalidRequest, LeaderNotAvailable) as error:
             code = code_of(error)
             refused = [DeletedTopic(*each, code, error.message) for each in request.topics]
@@ -158,6 +160,8 @@ class TopicsApi:
             for each in request.topics
         ]
         unallowed = self._access.refusals(call.caller, DELETE_TOPIC, (name for name, _ in wanted if name))
+        for name in own - internal.keys():
+            unallowed.setdefault(name, UnknownTopicOrPartition(f"topic {name!r} does not exist"))
         times = Counter(name or topic_id for name, topic_id in wanted)
         # A topic that stands there twice, be it by name and by id, is refused, once for each of them.
         distinct = dict(zip(request.topics, wanted, strict=True))
@@ -219,9 +223,7 @@ class TopicsApi:
         }
         if not request.validate_only:
             results = await self._once_led(results, grown, deadline)
-        return CreatePartitionsAnswer(
-            tuple(GrownTopic(each.topic, code_of(each.error), message_of(each.error)) for each in results)
-        )
+        return CreatePartitionsAnswer(tuple(map(_grown, results)))
 
     async def _once_led(
         self, results: list[TopicResult], made: Mapping[str, Made], deadline: Deadline
@@ -325,6 +327,12 @@ def _asked_twice(asked: UnwantedTopic) -> DeletedTopic:
 def _deleted(result: TopicResult, asked: UnwantedTopic) -> DeletedTopic:
     topic_id = result.topic_id or asked.topic_id
     return DeletedTopic(result.topic, topic_id, code_of(result.error), message_of(result.error))
+
+
+def _grown(result: TopicResult) -> GrownTopic:
+    """As from Kafka, without a text about a topic that is not there."""
+    unknown = isinstance(result.error, UnknownTopicOrPartition)
+    return GrownTopic(result.topic, code_of(result.error), None if unknown else message_of(result.error))
 
 
 def _alteration(topic: TopicGrowth, outline: TopicOutline | None, validate_only: bool) -> AlterTopic:

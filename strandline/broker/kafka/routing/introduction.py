@@ -6,6 +6,7 @@ It answers clients of any version, so that they learn which versions to use.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -39,6 +40,7 @@ version has these levels."""
 FEATURES_EPOCH: Final = 1
 """Rises with each change of a level: clients keep the levels of the highest epoch that they have seen."""
 
+_NAME: Final = re.compile(r"(?![.-])[A-Za-z0-9.-]+(?<![.-])")
 _SUPPORTED: Final = tuple(SupportedFeature(name, 0, level) for name, level in FEATURE_LEVELS.items())
 _FINALIZED: Final = tuple(
     FinalizedFeature(name, level, level) for name, level in FEATURE_LEVELS.items() if level
@@ -83,10 +85,17 @@ def introduction(
         client, version = ApiVersionsRequest(), 0
         answer = ApiVersionsAnswer(served, int(KafkaCode.UNSUPPORTED_VERSION))
     else:
-        answer = _answer(served, misplaced(client, here))
+        named = version < FLEXIBLE_SINCE or is_named(client)
+        answer = _answer(served, misplaced(client, here) if named else int(ErrorCode.INVALID_REQUEST))
     body = Writer(flexible=version >= FLEXIBLE_SINCE)
     writing(ANSWER, version, body.flexible)(body, answer)
     return Introduction(header, client, version, frame(header, body), unserved)
+
+
+def is_named(client: ApiVersionsRequest) -> bool:
+    """Whether the client's software and its version have names by Kafka's rule (KIP-511): letters, digits,
+    dots and hyphens, the last two not at an end."""
+    return all(map(_NAME.fullmatch, (client.software_name, client.software_version)))
 
 
 def misplaced(client: ApiVersionsRequest, here: Place | None) -> int:

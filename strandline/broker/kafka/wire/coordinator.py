@@ -20,6 +20,9 @@ from strandline.broker.kafka.wire.table.rows import (
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
+SHARE: Final = 2
+SEVERAL_SINCE: Final = 4
+"""The first version with several keys in one request (KIP-699)."""
 
 
 class FindCoordinatorRequest(NamedTuple):

@@ -30,8 +30,10 @@ IDS_SINCE: Final = 13
 """The first version that has topics' ids instead of their names (KIP-516)."""
 ENDPOINTS_SINCE: Final = 16
 """The first version whose answers have the addresses of leaders (KIP-951)."""
+READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
-"""As `isolation_level`: records of transactions that ended well."""
+"""As `isolation_level`: all records, or those of transactions that ended well."""
+ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
 INITIAL_SESSION_EPOCH: Final = 0
 """As `session_epoch`: a fetch that begins a session (KIP-227)."""
 FINAL_SESSION_EPOCH: Final = -1
@@ -59,6 +61,8 @@ class FetchRequest(NamedTuple):
     """Partitions that leave the session."""
     rack: str = ""
     """The client's; empty: it reads from leaders only."""
+    replica: int = CONSUMER
+    """The id of a follower, which none is by this protocol."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -110,7 +114,7 @@ _POSITION: Final = Struct(
 )
 REQUEST: Final = Struct(
     FetchRequest,
-    constant("replica_id", INT32, CONSUMER, until=14),  # then a tagged field, as others of followers
+    INT32("replica_id", "replica", until=14),  # then a tagged field, as others of followers
     INT32("max_wait_ms", "wait_ms"),
     INT32("min_bytes", "bytes_min"),
     INT32("max_bytes", "bytes_max"),

@@ -20,6 +20,8 @@ from strandline.broker.kafka.wire.table.rows import (
 )
 
 NO_TOPIC_ID: Final = "0" * 32
+IDS_SINCE: Final = 12
+"""The first version in which a client may ask for topics by their ids: 10 and 11 only have the fields."""
 OPERATIONS_UNKNOWN: Final = -(2**31)
 """Authorized operations of a cluster or topic: not asked for, or not known."""
 

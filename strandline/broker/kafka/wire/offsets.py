@@ -19,6 +19,9 @@ from strandline.broker.kafka.wire.topics import Topics, topics
 
 # --- ListOffsets ------------------------------------------------------------------------------
 
+DEBUGGING: Final = -2
+"""In the place of a follower's id: a consumer that also asks followers."""
+
 
 class PartitionTime(NamedTuple):
     """`timestamp_ms`: milliseconds since the Unix epoch; -1: the end, -2: the start, -3: the record of the
@@ -30,7 +33,12 @@ class PartitionTime(NamedTuple):
 
 
 class ListOffsetsRequest(NamedTuple):
+    """`isolation_level` as in Fetch. Without transactions all committed records are stable, so both say the
+    same."""
+
     topics: Topics[PartitionTime]
+    isolation_level: int = 0
+    replica: int = CONSUMER
 
 
 class OffsetAtTime(NamedTuple):
@@ -53,8 +61,8 @@ _TIME: Final = Struct(
 )
 LIST_REQUEST: Final = Struct(
     ListOffsetsRequest,
-    constant("replica_id", INT32, CONSUMER),
-    constant("isolation_level", INT8, 0, since=2),  # without transactions all committed records are stable
+    INT32("replica_id", "replica"),
+    INT8("isolation_level", since=2),
     topics(_TIME),
     constant("timeout_ms", INT32, 0, since=10),  # of reads in another tier
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from strandline.broker.kafka.wire.leaders import CURRENT_LEADER, ENDPOINTS, CurrentLeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress
@@ -15,7 +15,6 @@ from strandline.broker.kafka.wire.table.rows import (
     STRING,
     Array,
     Struct,
-    constant,
     row,
     throttle,
 )
@@ -41,6 +40,13 @@ class ProduceRequest(NamedTuple):
     transactional_id: str | None = None
 
 
+class WrongRecord(NamedTuple):
+    """A record that its batch was refused for, by its position there."""
+
+    position: int
+    message: str | None
+
+
 class ProducedPartition(NamedTuple):
     """`base_offset` is -1 with an error. `message` goes to clients from version 8 on, `leader` from 10 on."""
 
@@ -50,10 +56,11 @@ class ProducedPartition(NamedTuple):
     log_start_offset: int = -1
     message: str | None = None
     leader: CurrentLeader | None = None
-    wrong: tuple[int, ...] = ()
-    """Positions in the batch of the records that it was refused for (KIP-467)."""
+    wrong: tuple[WrongRecord, ...] = ()
+    """The records that the batch was refused for (KIP-467)."""
     append_time_ms: int = -1
-    """The time that the leader gave to its records; -1: they have their own."""
+    """The time that the leader gave to its records; -1: they have their own. Of a repeated batch, its latest
+    time."""
 
 
 class ProduceAnswer(NamedTuple):
@@ -71,10 +78,10 @@ REQUEST: Final = Struct(
     INT32("timeout_ms"),
     topics(_RECORDS, "topic_data", partitions="partition_data", ids_since=IDS_SINCE),
 )
-_WRONG: Final[Struct[Any]] = Struct(
-    None,
-    INT32("batch_index"),
-    constant("batch_index_error_message", STRING, None, nullable=0),  # that of the batch says it for all
+_WRONG: Final = Struct(
+    WrongRecord,
+    INT32("batch_index", "position"),
+    STRING("batch_index_error_message", "message", nullable=0),
 )
 _PRODUCED: Final = Struct(
     ProducedPartition,

@@ -17,9 +17,11 @@ from strandline.broker.kafka.wire.table.rows import (
 
 
 class InitProducerIdRequest(NamedTuple):
-    """The rest of a request, the identity that the client had, decides nothing here."""
+    """`producer_id` and `epoch`: the identity that the client had; -1 and -1 for none."""
 
     transactional_id: str | None
+    producer_id: int = -1
+    epoch: int = -1
 
 
 class InitProducerIdAnswer(NamedTuple):
@@ -32,7 +34,7 @@ REQUEST: Final = Struct(
     InitProducerIdRequest,
     STRING("transactional_id", nullable=0),
     constant("transaction_timeout_ms", INT32, 60_000),
-    constant("producer_id", INT64, -1, since=3),
-    constant("producer_epoch", INT16, -1, since=3),
+    INT64("producer_id", since=3),
+    INT16("producer_epoch", "epoch", since=3),
 )
 ANSWER: Final = Struct(InitProducerIdAnswer, throttle(), ERROR, INT64("producer_id"), INT16("producer_epoch"))

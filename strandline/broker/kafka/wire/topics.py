@@ -35,6 +35,11 @@ def count(topics: Topics[Any]) -> int:
     return sum(len(topic.partitions) for topic in topics)
 
 
+def with_partitions(topics: Topics[P]) -> Topics[P]:
+    """Without the topics of which a message names no partition: some answers leave them out."""
+    return tuple([topic for topic in topics if topic.partitions])
+
+
 def partitions_by_topic(
     partition: Kind,
     *,

@@ -100,7 +100,7 @@ async def test_quotas_are_described_as_kafka_writes_them(
 @pytest.mark.parametrize(
     "component",
     [
-        Component("ip", 2, "x"), Component("user", 0, None), Component("user", 0, ""),
+        Component("ip", 2, "x"), Component("user", 0, None),
         Component("user", 1, "x"), Component("user", 3, None),
     ],
 )  # fmt: skip
@@ -109,6 +109,17 @@ async def test_a_filter_that_cannot_be_is_refused(component: Component) -> None:
     asked = DescribeQuotasRequest((component,), strict=False)
     found = await api(controller).describe(asked, CALL)
     assert (found.error, found.entries, controller.asked) == (ErrorCode.INVALID_REQUEST, None, [])
+
+
+async def test_what_nobody_is_called_has_no_quota_and_another_kind_is_of_another_version() -> None:
+    """As from Kafka's brokers."""
+    controller = MemoryController(lambda _: [])
+    found = [
+        await api(controller).describe(DescribeQuotasRequest((component,), strict=False), CALL)
+        for component in (Component("user", 0, ""), Component("planet", 0, "earth"))
+    ]
+    assert [(each.error, each.entries) for each in found] == [(0, ()), (35, None)]
+    assert controller.asked == []
 
 
 @pytest.mark.parametrize(

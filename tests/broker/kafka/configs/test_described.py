@@ -10,6 +10,7 @@ import pytest
 from strandline.broker.kafka.configs.broker_names import broker_configs
 from strandline.broker.kafka.configs.described import topic_configs
 from strandline.broker.kafka.configs.kinds import Kind, canonical
+from strandline.broker.kafka.configs.topic_names import OWN, REMOVED
 from strandline.broker.kafka.wire.admin.configs import (
     BROKER_FILE,
     DEFAULT_VALUE,
@@ -46,8 +47,11 @@ def test_an_own_value_stands_before_the_default() -> None:
 
 
 def test_defaults_are_a_topics_config() -> None:
-    """A client that sets what it read changes nothing."""
-    own = {name: each.value for name, each in described(1).items() if not each.read_only}
+    """A client that sets what it read changes nothing. It may set all, and is shown no name that Kafka has
+    removed."""
+    shown = described(1)
+    assert not any(each.read_only for each in shown.values()) and not REMOVED & shown.keys()
+    own = {each.name: shown[each.name].value for each in OWN}
     parsed = TopicConfig.parse({name: value for name, value in own.items() if value is not None})
     expected = TopicConfig(min_insync_replicas=1)
     assert parsed.model_dump() == expected.model_dump()

@@ -71,7 +71,7 @@ async def a_world(tmp_path: Path, rules: Rules | None = None) -> AsyncIterator[W
 
 
 async def test_a_poll_without_news_ends_with_its_time_and_costs_no_task(tmp_path: Path) -> None:
-    """CORRECTNESS K1: its answer names each partition that it asked for, and how far each is committed."""
+    """CORRECTNESS K1: its answer names each partition that it asked for once, and how far it is committed."""
     async with a_world(tmp_path) as world:
         tasks = asyncio.all_tasks()
         assert world.waits(poll(END, END, wait_ms=1))
@@ -80,7 +80,7 @@ async def test_a_poll_without_news_ends_with_its_time_and_costs_no_task(tmp_path
         (answer,) = world.ended
         assert answer is not None and answer.error == 0
         found = answer.topics[0].partitions
-        assert [(each.error, each.high_watermark, each.records) for each in found] == [(0, END, b"")] * 2
+        assert [(each.error, each.high_watermark, each.records) for each in found] == [(0, END, b"")]
 
 
 async def test_a_poll_ends_as_soon_as_a_record_is_committed(tmp_path: Path) -> None:
@@ -187,11 +187,10 @@ async def test_a_poll_that_is_ended_answers_nothing(tmp_path: Path) -> None:
         poll(END, bytes_min=2),
         poll(END, session=(0, 0)),
         poll(END, session=(7, 1)),
-        poll(*[END] * (POLLED_MAX + 1)),
     ],
 )
 async def test_other_fetches_have_a_task(tmp_path: Path, request_: FetchRequest) -> None:
-    """What is there, or wrong, is answered at once; many partitions, and many bytes, take time to look at."""
+    """What is there, or wrong, is answered at once; many bytes take time to look at."""
     async with a_world(tmp_path) as world:
         assert not world.waits(request_)
         await turns()

@@ -99,7 +99,6 @@ async def test_a_batch_that_becomes_too_large_and_one_that_is_broken_are_refused
         too_large, corrupt = await handled(api, small), await handled(api, broken)
         fitting = await handled(api, encode_batch(FIELDS[:10], codec=Codec.ZSTD))
     assert (too_large.error, too_large.base_offset) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
-    assert "larger than max.message.bytes = 10000" in str(too_large.message)
     assert corrupt.error == ErrorCode.CORRUPT_MESSAGE
     assert (fitting.error, fitting.base_offset) == (0, 0)
 

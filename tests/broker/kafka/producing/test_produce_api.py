@@ -43,7 +43,9 @@ async def test_a_producer_learns_which_records_lack_a_key(tmp_path: Path) -> Non
         records = encode_batch([(key, b"", (), 0) for key in keys])
         assert api_of(seat).begin(request(records), CALL, answers.append)
     ((found,),) = [topic.partitions for topic in answers[0].topics]
-    assert (found.error, found.wrong) == (ErrorCode.INVALID_RECORD, (1, 3))
+    assert (found.error, [each.position for each in found.wrong]) == (ErrorCode.INVALID_RECORD, [1, 3])
+    assert found.message and all(each.message for each in found.wrong)
+    assert found.log_start_offset == 0, "as from Kafka"
 
 
 async def test_a_producer_learns_which_times_are_wrong_and_which_the_leader_gave(tmp_path: Path) -> None:
@@ -59,7 +61,8 @@ async def test_a_producer_learns_which_times_are_wrong_and_which_the_leader_gave
             seat.replica.log.reconfigure(config)
             assert api_of(seat).begin(request(records), CALL, answers.append)
     refused, taken = [found for answer in answers for topic in answer.topics for found in topic.partitions]
-    assert (refused.error, refused.wrong, refused.append_time_ms) == (ErrorCode.INVALID_TIMESTAMP, (1,), -1)
+    assert (refused.error, refused.append_time_ms) == (ErrorCode.INVALID_TIMESTAMP, -1)
+    assert [each.position for each in refused.wrong] == [1]
     assert (taken.error, taken.base_offset) == (0, 0)
     assert now_ms <= taken.append_time_ms <= CLOCK.wall_ms()
 

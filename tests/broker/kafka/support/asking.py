@@ -18,6 +18,7 @@ from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.config.services.broker import BrokerSettings
+from strandline.ids import BrokerId
 from strandline.ports import Caller, Listener
 from strandline.security.access import Access
 from strandline.vocabulary.metadata import Endpoint
@@ -29,6 +30,9 @@ NO_HINTS: Final = LeaderHints(lambda name: None, dict, tuple)
 """Names no leaders."""
 NO_FOLLOWERS: Final = PreferredReplicas(lambda name: (), dict, tuple, Endpoint(1, "h", 1))
 """Sends no client to one."""
+
+
+LIVE: Final = (BrokerId(1), BrokerId(2))
 
 
 def called(
@@ -51,4 +55,5 @@ def fetch_api(
     preferred: PreferredReplicas = NO_FOLLOWERS,
 ) -> FetchApi:
     sessions = FetchSessions(log, Random(0), CLOCK, KafkaTraffic(CLOCK))
-    return FetchApi(log, FetchAnswers(hints, preferred), sessions, own or settings(), CLOCK)
+    made = FetchAnswers(hints, preferred)
+    return FetchApi(log, made, sessions, own or settings(), lambda: LIVE, CLOCK)

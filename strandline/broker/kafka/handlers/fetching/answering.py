@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
+from strandline.broker.core.fetch_sessions.session import key_of
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode, fetch_code
 from strandline.broker.kafka.handlers.fetching.preferred import PreferredReplicas
@@ -19,9 +21,12 @@ from strandline.broker.kafka.wire.fetch import (
 )
 from strandline.broker.kafka.wire.metadata import BrokerAddress
 from strandline.broker.kafka.wire.topics import OfTopic, Topics
-from strandline.errors import ErrorCode
+from strandline.errors import ErrorCode, UnknownServerError
 from strandline.ids import NO_BROKER, BrokerId, TopicPartition
 from strandline.vocabulary.log import Fetched, FetchPartition
+
+NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+"""Beside these, Kafka's brokers have an empty list of transactions, and null beside other errors."""
 
 Elsewhere = Mapping[TopicPartition, BrokerId]
 """The followers to which an answer sends its client, by the partitions that it is to read there."""
@@ -29,8 +34,9 @@ Elsewhere = Mapping[TopicPartition, BrokerId]
 
 def positions_of(request: FetchRequest, topics: Topics[PartitionPosition]) -> list[FetchPartition]:
     """The positions of a request, whose topics have names by now, but for those that are not known here. A
-    client that names its rack reads from followers too."""
-    return [
+    client that names its rack reads from followers too. Of a partition that is named twice, the last one
+    counts, as in Kafka."""
+    positions = [
         FetchPartition(
             TopicPartition(topic.name, asked.partition),
             asked.offset,
@@ -42,6 +48,8 @@ def positions_of(request: FetchRequest, topics: Topics[PartitionPosition]) -> li
         for topic in topics
         for asked in topic.partitions
     ]
+    last = {key_of(position): position for position in positions}
+    return positions if len(last) == len(positions) else list(last.values())
 
 
 def is_unknown(position: FetchPartition) -> bool:
@@ -49,8 +57,16 @@ def is_unknown(position: FetchPartition) -> bool:
     return bool(position.topic_id) and not position.name.topic
 
 
-def not_known(position: FetchPartition) -> Fetched:
-    return Fetched(position.name, unknown_id(position.topic_id))
+def is_unread(position: FetchPartition) -> bool:
+    """True for a position at which nothing can be read: see `unread`."""
+    return is_unknown(position) or position.bytes_max < 0
+
+
+def unread(position: FetchPartition) -> Fetched:
+    """The refusal of a topic that is not known here; of a negative number of bytes, by Kafka's code."""
+    if is_unknown(position):
+        return Fetched(position.name, unknown_id(position.topic_id))
+    return Fetched(position.name, UnknownServerError(f"{position.bytes_max} bytes at most"))
 
 
 class FetchAnswers:
@@ -115,7 +131,7 @@ class FetchAnswers:
             fetched.log_start_offset,
             fetched.records,
             None if hint is None else hint[0],
-            () if request.isolation_level == READ_COMMITTED else None,
+            () if request.isolation_level == READ_COMMITTED or code in NOT_THERE else None,
             NO_BROKER if code else elsewhere.get(fetched.name, NO_BROKER),
         )
 

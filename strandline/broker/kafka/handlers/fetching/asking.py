@@ -10,9 +10,9 @@ from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.fetching.answering import (
     Elsewhere,
     FetchAnswers,
-    is_unknown,
-    not_known,
+    is_unread,
     positions_of,
+    unread,
 )
 from strandline.broker.kafka.handlers.fetching.live_session import LiveSession
 from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
@@ -73,7 +73,7 @@ class Whole:
         self._made = made
         self._sessions = sessions
         self._positions = positions_of(request, request.topics)
-        known = [position for position in self._positions if not is_unknown(position)]
+        known = [position for position in self._positions if not is_unread(position)]
         self.watched = reads.fixed(known)
         self.size = len(known)
         self.at_once = (
@@ -92,7 +92,7 @@ class Whole:
     ) -> FetchAnswer:
         read = iter(found)
         whole = [
-            (position, not_known(position) if is_unknown(position) else next(read))
+            (position, unread(position) if is_unread(position) else next(read))
             for position in self._positions
         ]
         session_id = self._sessions.begun(self._request, self._call, whole)
@@ -142,6 +142,6 @@ class InSession:
             return FetchAnswer((), int(KafkaCode.INVALID_FETCH_SESSION_EPOCH))
         if self._sessions.end_empty(live):
             return FetchAnswer(())
-        unknown = [(position, not_known(position)) for position in live.unknown]
+        unknown = [(position, unread(position)) for position in live.unknown]
         told = live.told([*zip(asked, found, strict=True), *unknown], elsewhere)
         return self._made.of(told, self._request, self._call, live.core.id, elsewhere)

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
-from strandline.broker.kafka.handlers.fetching.answering import Elsewhere, FetchAnswers
+from strandline.broker.kafka.handlers.fetching.answering import (
+    Elsewhere,
+    FetchAnswers,
+    is_unread,
+    positions_of,
+    unread,
+)
 from strandline.broker.kafka.handlers.fetching.asking import Asking, InSession, Whole
 from strandline.broker.kafka.handlers.fetching.sessions import FetchSessions
 from strandline.broker.kafka.handlers.topic_ids import with_names
-from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest
+from strandline.broker.kafka.wire.fetch import (
+    IDS_SINCE,
+    ISOLATION_LEVELS,
+    FetchAnswer,
+    FetchedPartition,
+    FetchRequest,
+)
+from strandline.broker.kafka.wire.topics import answering, each_partition
 from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.reads import POLLED_MAX, answer_bytes
 from strandline.config.services.broker import BrokerSettings
+from strandline.errors import ErrorCode, NotLeaderOrFollower
+from strandline.ids import BrokerId
 from strandline.ports import Caller, Clock, Reply
 from strandline.records import BatchHeader
 from strandline.security.quotas.model import Quota
@@ -35,12 +50,15 @@ class FetchApi:
         made: FetchAnswers,
         sessions: FetchSessions,
         settings: BrokerSettings,
+        live: Callable[[], Container[BrokerId]],
         clock: Clock,
     ) -> None:
+        """`live` has the brokers that are alive."""
         self.reads = log.reads
         self._log = log
         self._made = made
         self._sessions = sessions
+        self._live = live
         self._clock = clock
         self._bound = settings.kafka_fetch_bytes_max
         self._answers = FetchBudget(
@@ -55,6 +73,9 @@ class FetchApi:
     async def handle(self, request: FetchRequest, call: Call, reply: Reply[FetchAnswer]) -> None:
         """Answered once there is enough to read, or the wait is over. The bytes of the answer count until the
         connection has taken them."""
+        if (refused := self._refused(request, call)) is not None:
+            await reply(refused)
+            return
         asking = self._asking(request, call)
         if isinstance(asking, KafkaCode):
             await reply(FetchAnswer((), int(asking)))
@@ -95,6 +116,8 @@ class FetchApi:
         nearly each poll of a consumer that has read everything. If its time ends, its answer is short."""
         if request.bytes_min != 1 or (call.bill is not None and call.bill.owed(Quota.CONSUMER_BYTE_RATE)):
             return None
+        if self._refused(request, call) is not None:
+            return None
         asking = self._asking(request, call)
         if isinstance(asking, KafkaCode) or asking.begins_session:
             return None
@@ -111,6 +134,20 @@ class FetchApi:
             return InSession(live, request, call, self._made, self._sessions)
         request = request._replace(topics=with_names(request.topics, self._log))
         return Whole(request, call, self.reads, self._made, self._sessions)
+
+    def _refused(self, request: FetchRequest, call: Call) -> FetchAnswer | None:
+        """The answer to an isolation level that there is not, and to a follower that is no broker."""
+        if request.isolation_level not in ISOLATION_LEVELS:
+            return _unserved(request, call)
+        if request.replica < 0 or BrokerId(request.replica) in self._live():
+            return None
+        positions = positions_of(request, with_names(request.topics, self._log))
+        error = NotLeaderOrFollower(f"{request.replica} is no broker")
+        each = [
+            (position, unread(position) if is_unread(position) else Fetched(position.name, error))
+            for position in positions
+        ]
+        return self._made.of(each, request, call, 0, {})
 
     async def _read(
         self, wanted: Sequence[FetchPartition], elsewhere: Elsewhere, bytes_max: int, caller: Caller
@@ -196,6 +233,18 @@ class _Poll:
 
     def _give_back(self) -> None:
         self._api.asked.give_back(self._call.caller.connection, self._size)
+
+
+def _unserved(request: FetchRequest, call: Call) -> FetchAnswer:
+    """To a request of an isolation level that there is not. Early versions have an error of each partition
+    only, and later ones have no topics beside an error of the whole."""
+    code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if call.version >= IDS_SINCE:
+        return FetchAnswer((), code)
+    each = (
+        FetchedPartition(asked.partition, code, aborted=()) for _, asked in each_partition(request.topics)
+    )
+    return FetchAnswer(answering(request.topics, each), code)
 
 
 def end_without_records(batches: bytes) -> int | None:

@@ -50,9 +50,9 @@ class GroupAdministrationApi:
             return ListGroupsAnswer(code_of(error))
         if request.types and CLASSIC not in map(str.lower, request.types):
             return ListGroupsAnswer(0)
-        wanted, found = frozenset(request.states), list[GroupInList]()
+        wanted, found = frozenset(map(str.lower, request.states)), list[GroupInList]()
         for each in groups:
-            if not wanted or each.state in wanted:
+            if not wanted or each.state.lower() in wanted:
                 found.append(GroupInList(each.group, each.protocol_type, each.state))
             await size.add(each.group)
         return ListGroupsAnswer(0, tuple(found))
@@ -60,9 +60,9 @@ class GroupAdministrationApi:
     async def describe(
         self, request: DescribeGroupsRequest, call: Call, size: AnswerSize
     ) -> DescribeGroupsAnswer:
-        """A group that is not known is Dead; before version 6 that is no error. Clients ask again for groups
-        that get COORDINATOR_LOAD_IN_PROGRESS, since the answer is full."""
-        found = [await self._describe_one(group, call, size) for group in dict.fromkeys(request.groups)]
+        """A group that is not known is Dead; before version 6 that is no error. So is one without a name.
+        Clients ask again for groups that get COORDINATOR_LOAD_IN_PROGRESS, since the answer is full."""
+        found = [await self._describe_one(group, call, size) for group in request.groups]
         if request.operations:
             found = [self._with_operations(each, call) for each in found]
         return DescribeGroupsAnswer(tuple(found))
@@ -78,6 +78,7 @@ class GroupAdministrationApi:
         if size.full:
             return GroupDescription(group, int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         try:
+            check_named(group)
             described = _described(await self._groups.describe(group, call.caller))
         except GroupIdNotFound as error:
             code, message = (code_of(error), error.message) if call.version >= NOT_FOUND_SINCE else (0, None)
@@ -91,6 +92,7 @@ class GroupAdministrationApi:
     async def delete(self, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsAnswer:
         async def delete_one(group: str) -> GroupResult:
             try:
+                check_named(group)
                 await self._groups.delete(group, call.caller)
             except StrandlineError as error:
                 return GroupResult(group, code_of(error), error.message)
@@ -100,18 +102,31 @@ class GroupAdministrationApi:
         return DeleteGroupsAnswer(tuple(await pipelined(delete_one, groups, in_flight_max=IN_FLIGHT_MAX)))
 
 
+def check_named(group: str) -> None:
+    """Raises GroupIdNotFound: there is no group without a name."""
+    if not group:
+        raise GroupIdNotFound("no group has an empty name")
+
+
 def _described(group: DescribedGroup) -> GroupDescription:
-    """Hosts look as those of Kafka's brokers, whose Java writes an address after the name of its host."""
+    """Hosts look as those of Kafka's brokers, whose Java writes an address after the name of its host. As
+    there, only a stable group has a protocol, and members with metadata of that protocol."""
+    stable = group.state == GroupState.STABLE.value
     return GroupDescription(
         group.group,
         0,
         None,
         group.state,
         group.protocol_type,
-        group.protocol,
+        group.protocol if stable else "",
         tuple(
             MemberDescription(
-                each.member, each.instance, each.client_id, f"/{each.host}", each.metadata, each.assignment
+                each.member,
+                each.instance,
+                each.client_id,
+                f"/{each.host}",
+                each.metadata if stable else b"",
+                each.assignment,
             )
             for each in group.members
         ),

@@ -61,7 +61,8 @@ class MembersApi:
         return _joined(answer, request.protocol_type)
 
     def _asked(self, request: JoinGroupRequest, call: Call) -> JoinGroup:
-        """Kafka's clients may ask for any rebalance timeout; some ask for the longest that there is."""
+        """Kafka's clients may ask for any rebalance timeout: some ask for the longest that there is, or for
+        none."""
         timeout_ms = request.rebalance_timeout_ms
         if timeout_ms is None:
             timeout_ms = request.session_timeout_ms
@@ -69,7 +70,7 @@ class MembersApi:
             request.group,
             request.member,
             request.session_timeout_ms,
-            min(timeout_ms, self._rebalance_timeout_ms_max),
+            min(max(timeout_ms, 1), self._rebalance_timeout_ms_max),
             request.protocol_type,
             tuple(GroupProtocol(offered.name, offered.metadata) for offered in request.protocols),
             request.instance,

@@ -22,8 +22,22 @@ from strandline.broker.kafka.wire.groups.offsets import (
     PartitionOffset,
     PartitionResult,
 )
-from strandline.broker.kafka.wire.topics import OfTopic, Topics, answering, each_partition, named, names_of
-from strandline.errors import CoordinatorNotAvailable, ErrorCode, StrandlineError, UnknownTopicId
+from strandline.broker.kafka.wire.topics import (
+    OfTopic,
+    Topics,
+    answering,
+    each_partition,
+    named,
+    names_of,
+    with_partitions,
+)
+from strandline.errors import (
+    CoordinatorNotAvailable,
+    ErrorCode,
+    StrandlineError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, Right
 from strandline.vocabulary.groups import (
@@ -54,7 +68,7 @@ class GroupOffsetsApi:
         A topic's id goes into the log with its offset: one of a topic that was replaced meanwhile never
         counts for the next topic of the name.
         """
-        topics = request.topics
+        topics = with_partitions(request.topics)
         try:
             topics, unnamed = await self._named(topics, READ_GROUP, request.group, call)
             offsets = {
@@ -64,6 +78,7 @@ class GroupOffsetsApi:
                 for topic in topics
                 if not topic.unknown
                 for asked in topic.partitions
+                if _may_be(topic.name, asked.partition)
             }
             asked = OffsetCommit(request.group, request.member, request.generation, offsets, request.instance)
             results = await self._groups.commit(asked, call.caller)
@@ -71,6 +86,8 @@ class GroupOffsetsApi:
                 unnamed[topic.topic_id]
                 if topic.unknown
                 else results[TopicPartition(topic.name, asked.partition)]
+                if _may_be(topic.name, asked.partition)
+                else UnknownTopicOrPartition(f"{topic.name}-{asked.partition} is no partition's name")
                 for topic in topics
                 for asked in topic.partitions
             ]
@@ -141,13 +158,19 @@ class GroupOffsetsApi:
     # --- delete ------------------------------------------------------------------------------
 
     async def delete(self, request: OffsetDeleteRequest, call: Call) -> OffsetDeleteAnswer:
-        names = list(names_of(request.topics))
+        topics = with_partitions(request.topics)
+        names = list(names_of(topics))
         try:
             results = await self._groups.delete_offsets(request.group, names, call.caller)
         except StrandlineError as error:
             return OffsetDeleteAnswer(code_of(error))
         each = (PartitionResult(name.partition, commit_code(results[name], call.version)) for name in names)
-        return OffsetDeleteAnswer(0, answering(request.topics, each))
+        return OffsetDeleteAnswer(0, answering(topics, each))
+
+
+def _may_be(topic: str, partition: int) -> bool:
+    """False for a name that no partition can have: as from Kafka, it is one that does not exist."""
+    return bool(topic) and partition >= 0
 
 
 def _unnamed(topic_id: TopicId, *, known: bool) -> StrandlineError:

@@ -8,7 +8,7 @@ from typing import Final
 
 from strandline.adapters.codecs.users import ALTER_USERS, DESCRIBE_USERS
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import KafkaCode, code_of, message_of
+from strandline.broker.kafka.errors import KafkaCode, code_of, message_of, text_of
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
 from strandline.broker.kafka.wire.admin.users import (
     AlteredUser,
@@ -124,6 +124,6 @@ def _described(found: UserDescription) -> DescribedUser:
     return DescribedUser(
         found.user,
         code_of(found.error),
-        message_of(found.error),
+        text_of(found.error),
         tuple([CredentialInfo(KAFKA_NUMBERS[name], count) for name, count in found.iterations.items()]),
     )

@@ -9,8 +9,9 @@ from typing import Final
 
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, produce_code
+from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, code_of, produce_code
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
+from strandline.broker.kafka.handlers.producing.batch_shape import is_transactional, one_batch
 from strandline.broker.kafka.handlers.producing.refused_firsts import RefusedFirsts, Sequenced
 from strandline.broker.kafka.handlers.topic_ids import unknown_id, with_names
 from strandline.broker.kafka.wire.leaders import CurrentLeader
@@ -21,10 +22,11 @@ from strandline.broker.kafka.wire.produce import (
     ProduceAnswer,
     ProducedPartition,
     ProduceRequest,
+    WrongRecord,
 )
-from strandline.broker.kafka.wire.topics import OfTopic, answering, count, each_partition
+from strandline.broker.kafka.wire.topics import OfTopic, answering, count, each_partition, with_partitions
 from strandline.broker.log.handlers import Handlers
-from strandline.errors import InvalidRecord, StrandlineError, UnknownProducerId
+from strandline.errors import CorruptMessage, ErrorCode, InvalidRecord, StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
 from strandline.security.quotas.model import Quota
@@ -36,6 +38,19 @@ BATCHES_FIRST: Final = 3
 AT_ONCE_MAX: Final = 64
 """Batches of one request that are appended without a pause for other tasks."""
 OLD_FORMAT: Final = "message formats 0 and 1 are not stored: use a client that speaks Produce 3 or later"
+
+
+BY_THE_LOG: Final = frozenset({
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.INVALID_RECORD,
+})  # fmt: skip
+"""Refusals that depend on the log: beside them, Kafka's brokers say where it starts."""
+SAID_BY_CODE: Final = BY_THE_LOG | {
+    ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+}  # fmt: skip
+"""Refusals without a text, unless records are named."""
 
 
 class UnacknowledgedFailed(StrandlineError):
@@ -125,7 +140,13 @@ class ProduceApi:
     def _outcomes(
         self, request: ProduceRequest, call: Call, done: Callable[[ProduceAnswer], None]
     ) -> _Outcomes:
-        return _Outcomes(request, call, self._hints, self._firsts, self._clock, done)
+        return _Outcomes(request, call, self._hints, self._firsts, self._log_start, self._clock, done)
+
+    def _log_start(self, name: TopicPartition) -> int:
+        try:
+            return self._log.replica(name).log.log_start_offset
+        except StrandlineError:
+            return -1
 
     def _append(
         self,
@@ -137,11 +158,22 @@ class ProduceApi:
         *,
         sure: bool,
     ) -> None:
-        name, records = TopicPartition(topic.name, found.partition), bytes(found.records or b"")
-        batch, log = Sequenced.of(records), TopicPartition(topic.topic_id or topic.name, found.partition)
+        name, records = TopicPartition(topic.name, found.partition), one_batch(bytes(found.records or b""))
+        log = TopicPartition(topic.topic_id or topic.name, found.partition)
         if topic.unknown:
+            batch = Sequenced.of(bytes(found.records or b""))
             outcomes.note(position, log, batch, None, unknown_id(topic.topic_id))
             return
+        if isinstance(records, StrandlineError):
+            message = records.message if isinstance(records, CorruptMessage) else None
+            refused = ProducedPartition(found.partition, code_of(records), message=message)
+            outcomes.found(position, refused)
+            return
+        if is_transactional(records):
+            code = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            outcomes.found(position, ProducedPartition(found.partition, code))
+            return
+        batch = Sequenced.of(records)
         refusal = self._firsts.refusal(log, batch, self._clock.monotonic())
         any_first = refusal is None
         entry = ProduceEntry(
@@ -165,18 +197,21 @@ class _Outcomes:
         call: Call,
         hints: LeaderHints,
         firsts: RefusedFirsts,
+        log_start: Callable[[TopicPartition], int],
         clock: Clock,
         done: Callable[[ProduceAnswer], None],
     ) -> None:
         self._asked = tuple(
             OfTopic(topic.name, tuple([found.partition for found in topic.partitions]), topic.topic_id)
-            for topic in request.topics
+            for topic in with_partitions(request.topics)
         )  # without the records: a batch may wait for a minute, and its frame is no longer counted
         self._names = _names(request)
+        self._answered = request.acks != 0
         self._found: list[ProducedPartition | None] = [None] * len(self._names)
         self.call = call
         self._hints = hints
         self._firsts = firsts
+        self._log_start = log_start
         self._clock = clock
         self._endpoints: dict[int, BrokerAddress] = {}
         self._done = done
@@ -198,14 +233,25 @@ class _Outcomes:
                 outcome = refusal
             self._firsts.note(log, batch, outcome, self._clock.monotonic())
             code = produce_code(outcome, self.call.version)
-            leader = self._leader(name, code)
-            wrong = outcome.records if isinstance(outcome, InvalidRecord) else ()
-            found = ProducedPartition(name.partition, code, -1, -1, outcome.message, leader, wrong)
+            found = self._refused(name, code, outcome)
         else:
             base, start = outcome.base_offset, outcome.log_start_offset
             found = ProducedPartition(name.partition, 0, base, start, append_time_ms=outcome.append_time_ms)
+        self.found(position, found)
+
+    def found(self, position: int, found: ProducedPartition) -> None:
+        """The answer about one batch."""
         self._found[position] = found
         self.close()
+
+    def _refused(self, name: TopicPartition, code: int, error: StrandlineError) -> ProducedPartition:
+        """As from Kafka, there is no text beside a code that says it all. The refusals of acks=0 go to the
+        broker's log, with a text."""
+        start = self._log_start(name) if code in BY_THE_LOG else -1
+        wrong = error.records if isinstance(error, InvalidRecord) else ()
+        named = tuple(WrongRecord(index, _why(code)) for index in wrong)
+        message = None if code in SAID_BY_CODE and not wrong and self._answered else error.message
+        return ProducedPartition(name.partition, code, -1, start, message, self._leader(name, code), named)
 
     def _leader(self, name: TopicPartition, code: int) -> CurrentLeader | None:
         if self.call.version < LEADERS_SINCE:
@@ -228,6 +274,12 @@ class _Outcomes:
         for name, found in zip(self._names, self._found, strict=True):
             assert found is not None, f"no outcome for a batch of {name}"
             yield found
+
+
+def _why(code: int) -> str:
+    """Of one record: the text of its batch has the values."""
+    wrong_time = code == ErrorCode.INVALID_TIMESTAMP
+    return "its time is out of range" if wrong_time else "it has no key, and the topic is compacted by key"
 
 
 def _charge(request: ProduceRequest, call: Call) -> None:

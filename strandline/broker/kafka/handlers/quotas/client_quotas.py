@@ -6,7 +6,7 @@ from typing import Final
 
 from strandline.adapters.codecs.quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import code_of, message_of
+from strandline.broker.kafka.errors import KafkaCode, code_of, message_of
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count, made
 from strandline.broker.kafka.wire.admin.quotas import (
     AlteredEntity,
@@ -57,7 +57,9 @@ class QuotasApi:
     async def describe(self, request: DescribeQuotasRequest, call: Call) -> DescribeQuotasAnswer:
         try:
             self._access.check(call.caller, DESCRIBE_CLUSTER_CONFIGS)
-            if _is_of_addresses(request):
+            if (unknown := _unknown_kind(request)) is not None:
+                return DescribeQuotasAnswer(int(KafkaCode.UNSUPPORTED_VERSION), unknown)
+            if _finds_nothing(request):
                 return DescribeQuotasAnswer(entries=())
             wanted = _filter(request)
             controller = self._controller(call.caller)
@@ -92,8 +94,19 @@ class QuotasApi:
         )
 
 
-def _is_of_addresses(request: DescribeQuotasRequest) -> bool:
-    """Whether only addresses are asked for. None has a quota. Raises InvalidRequest, as `_wanted`."""
+def _unknown_kind(request: DescribeQuotasRequest) -> str | None:
+    """Says that a kind of entities is not known; None if all are."""
+    for each in request.components:
+        if each.kind not in (USER, CLIENT_ID, IP, ""):
+            return f"{each.kind[:32]!r} has no quotas: {USER}, {CLIENT_ID} and {IP} may have"
+    return None
+
+
+def _finds_nothing(request: DescribeQuotasRequest) -> bool:
+    """Whether only addresses are asked for, or an empty name: none has a quota. Raises
+    InvalidRequest, as `_wanted`."""
+    if any(each.match_type == EXACT and each.match == "" for each in request.components):
+        return True
     kinds = [component.kind for component in request.components]
     if kinds == [IP]:
         _wanted(request.components[0])

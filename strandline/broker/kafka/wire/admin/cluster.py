@@ -33,7 +33,7 @@ class DescribeClusterRequest(NamedTuple):
 
 
 class DescribeClusterAnswer(NamedTuple):
-    """`endpoints` repeats the request's."""
+    """`endpoints` is the kind that the answer has, or would have."""
 
     cluster_id: str = ""
     controller: int = -1

@@ -99,7 +99,7 @@ class DescribedConfig(NamedTuple):
 class DescribedResource(NamedTuple):
     resource: Resource
     error: int = 0
-    message: str | None = None
+    message: str | None = ""
     configs: tuple[DescribedConfig, ...] = ()
 
 

@@ -56,7 +56,7 @@ class DescribeQuotasAnswer(NamedTuple):
     """`entries` is None with an error."""
 
     error: int = 0
-    message: str | None = None
+    message: str | None = ""
     entries: tuple[DescribedQuotas, ...] | None = None
 
 

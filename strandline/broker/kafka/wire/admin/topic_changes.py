@@ -64,7 +64,7 @@ class CreatedConfig(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """`configs` is None for a topic that was refused."""
+    """`configs` is None where the client may not see them."""
 
     name: str
     error: int = 0
@@ -72,7 +72,7 @@ class CreatedTopic(NamedTuple):
     topic_id: str = NO_TOPIC_ID
     partitions: int = -1
     replication_factor: int = -1
-    configs: tuple[CreatedConfig, ...] | None = None
+    configs: tuple[CreatedConfig, ...] | None = ()
     config_error: int = 0
     """Why the configs are not in the answer."""
 

@@ -34,13 +34,13 @@ class CredentialInfo(NamedTuple):
 class DescribedUser(NamedTuple):
     user: str
     error: int = 0
-    message: str | None = None
+    message: str | None = ""
     credentials: tuple[CredentialInfo, ...] = ()
 
 
 class DescribeUsersAnswer(NamedTuple):
     error: int = 0
-    message: str | None = None
+    message: str | None = ""
     users: tuple[DescribedUser, ...] = ()
 
 
