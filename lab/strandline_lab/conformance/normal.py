@@ -30,6 +30,8 @@ COUNTED: Final = {
     "Port": "(port)", "SessionId": "(session)", "PartitionSize": "(size)", "TotalBytes": "(size)",
     "UsableBytes": "(size)",
 }  # fmt: skip
+DEFAULT_SOURCES: Final = (3, 4, 5)
+"""A setting of all brokers, of one, or of none: what is a default here is set in the other system."""
 HOUR_MS: Final = 3_600_000
 EARLY_MS: Final = HOUR_MS - 100_000
 LATE_MS: Final = 2 * HOUR_MS
@@ -114,6 +116,8 @@ def _number(value: int, known: Known, name: str) -> Any:
         return "(broker)" if value >= 0 else value
     if name in EPOCHS:
         return "(epoch)" if value >= 0 else value
+    if name == "ConfigSource":
+        return "(default)" if value in DEFAULT_SOURCES else value
     if name in COUNTED:
         return COUNTED[name] if value > 0 else value
     if name == "ProducerId" and value >= 0:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from strandline_lab.conformance.case import Call, Case, Group, Topic, TopicId
 from strandline_lab.conformance.cases.cluster import NO_TOPIC
+from strandline_lab.conformance.cases.fetch import TO_COME
 from strandline_lab.conformance.cases.groups import consumer
 from strandline_lab.conformance.cases.members import GENERATION, MEMBER, joined, left, stable
 
@@ -109,7 +110,7 @@ _COMMIT: Final = (
     _commit("much metadata", _topic(READ.name, (0, 1), CommittedMetadata="m" * METADATA_BYTES)),
     _commit("too much metadata", _topic(READ.name, (0, 1), CommittedMetadata="m" * (METADATA_BYTES + 1))),
     _commit("a leader's epoch", _topic(READ.name, (0, 1), CommittedLeaderEpoch=0), since=6),
-    _commit("a leader's epoch to come", _topic(READ.name, (0, 1), CommittedLeaderEpoch=99), since=6),
+    _commit("a leader's epoch to come", _topic(READ.name, (0, 1), CommittedLeaderEpoch=TO_COME), since=6),
     _commit("a retention", since=2, RetentionTimeMs=1_000),
     _member("the member"),
     _member("the member before its assignment", "joined"),
@@ -213,4 +214,12 @@ _DELETE: Final = (
     _delete("an empty group", (READ.name, [0]), state="empty"),
 )
 
-CASES: Final = (*_COMMIT, *_FETCH, *_DELETE)
+# --- the group without a name -----------------------------------------------------------------
+
+_NAMELESS: Final = (
+    Case("a group without a name", Call("DescribeGroups", {"Groups": [""]}, to=Group(""))),
+    Case("a group without a name", Call("DeleteGroups", {"GroupsNames": [""]}, to=Group(""))),
+)
+"""Before the commit without a group's id: Kafka keeps that one's offset."""
+
+CASES: Final = (*_NAMELESS, *_COMMIT, *_FETCH, *_DELETE)

@@ -46,7 +46,6 @@ _DESCRIBE: Final = (
     _described("an empty group", state="empty"),
     _described("a static member", state="static"),
     _described("an unknown group"),
-    _described("a group without a name", ""),
     _described("rights", state="stable", since=3, IncludeAuthorizedOperations=True),
     _described("rights on an unknown group", since=3, IncludeAuthorizedOperations=True),
     Case("no groups", Call("DescribeGroups", {"Groups": []})),
@@ -73,7 +72,6 @@ _DELETE: Final = (
     _deleted("an empty group twice", "empty", 2),
     _deleted("an unknown group twice", "", 2),
     Case("no groups", Call("DeleteGroups", {"GroupsNames": []})),
-    Case("a group without a name", Call("DeleteGroups", {"GroupsNames": [""]}, to=Group(""))),
 )
 
 # --- the consumer protocol --------------------------------------------------------------------

@@ -46,7 +46,7 @@ def _case(
     first = [Call("Produce", produced(topic.name, (0, each)), version=9) for each in before]
     return Case(
         name,
-        Call("Produce", produced(topic.name, (0, records), **more), settled=False),
+        Call("Produce", produced(topic.name, (0, records), **more)),
         before=([NEW_PRODUCER] if known else []) + first,
         topics=(topic,),
         since=since,
@@ -64,7 +64,7 @@ _RIGHT: Final = (
     _case("gzip", Batch((Record(b"a", b"1" * 100),) * 5, codec="gzip")),
     _case("headers", Batch((Record(headers=((b"h", b"1"), (b"h", None), (b"", b""))),))),
     _case("acks of the leader", Batch(), acks=1),
-    _case("an old time", Batch(at_ms=-1_000_000_000)),
+    _case("an old time", Batch(at_ms=-1_000_000_000), configs={"retention.ms": "-1"}),
     _case("an attribute bit that is not used", Batch(attributes=0x80)),
     _case("compacted, with keys", Batch((Record(b"k"),)), configs={"cleanup.policy": "compact"}),
 )
