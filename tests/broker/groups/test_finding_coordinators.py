@@ -48,7 +48,7 @@ async def test_the_controller_is_asked_once_for_all_groups_of_a_request(tmp_path
     async with seated(tmp_path) as seat:
         view = ClusterView(seat.manager, settings(), CLOCK)
         handlers = GroupHandlers(seat.manager, view, cast(Any, None), cast(Any, topics), settings(), OPEN)
-        found = await handlers.find_coordinators(["a", "b", "", "c"], CALLER)
+        found = await handlers.find_coordinators(["a", "", "\n", "c"], CALLER)
     assert [type(each) for each in found] == [
         CoordinatorNotAvailable, CoordinatorNotAvailable, InvalidGroupId, CoordinatorNotAvailable,
     ]  # fmt: skip

@@ -64,8 +64,12 @@ def test_the_limits_are_the_brokers_settings() -> None:
         ({"rebalance_timeout_ms": 1_800_001}, InvalidRequest, "1800001"),
         ({"protocols": ()}, InconsistentGroupProtocol, "0 protocols"),
         ({"protocol_type": ""}, InconsistentGroupProtocol, "protocol type ''"),
-        ({"protocols": (GroupProtocol("", b""),)}, InvalidRequest, "has no name"),
-        ({"protocols": (GroupProtocol("a", b""), GroupProtocol("a", b""))}, InvalidRequest, "twice"),
+        ({"instance": "i", "protocols": (GroupProtocol("", b""),)}, InvalidRequest, "has no name"),
+        (
+            {"instance": "i", "protocols": (GroupProtocol("a", b""), GroupProtocol("a", b""))},
+            InvalidRequest,
+            "twice",
+        ),
         ({"protocols": tuple(GroupProtocol(str(n), b"") for n in range(33))}, InvalidRequest, "33 protocols"),
         (
             {"protocols": (GroupProtocol("a", b"x" * 131_073),)},
