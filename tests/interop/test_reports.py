@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from strandline_lab.interop.outcome import (
     Missing,
@@ -18,6 +21,7 @@ from strandline_lab.interop.outcome import (
     unexplained,
 )
 from strandline_lab.interop.programs.claims import claim, same, version
+from strandline_lab.interop.suites.clients import here
 from strandline_lab.interop.suites.librdkafka import listed_tests
 from strandline_lab.interop.suites.programs import claims_of, program_suite
 from strandline_lab.interop.suites.pytest_suite import outcomes_of
@@ -139,3 +143,10 @@ def test_a_program_of_a_secure_cluster_is_told_how_its_client_proves_who_it_is(t
     (outcome,) = report.outcomes
     settings = "('security_protocol', 'SASL_SSL') ('sasl_plain_password', 'a=b')"
     assert outcome == Outcome(settings, Status.PASSED)
+
+
+@pytest.mark.parametrize("program", ["aiokafka_client", "confluent_client", "kafka_python_client"])
+def test_the_programs_for_this_python_are_modules(tmp_path: Path, program: str) -> None:
+    """The runner starts them by their names."""
+    words = here("strandline", program)(Place("127.0.0.1:1", tmp_path, tmp_path))
+    assert words is not None and find_spec(str(words[-1])) is not None

@@ -18,7 +18,11 @@ def here(module: str, program: str) -> Command:
     """A program for this environment's Python, if it has the module."""
 
     def command(_place: Place) -> Sequence[str | Path] | None:
-        return [sys.executable, "-m", f"interop.programs.{program}"] if find_spec(module) else None
+        return (
+            [sys.executable, "-m", f"strandline_lab.interop.programs.{program}"]
+            if find_spec(module)
+            else None
+        )
 
     return command
 
@@ -61,7 +65,7 @@ def application(module: str, program: str) -> Command:
         home = place.suites / "applications"
         if not any(home.glob(f"lib/python*/site-packages/{module}")):
             return None
-        return [home / "bin" / "python", "-m", f"interop.programs.{program}"]
+        return [home / "bin" / "python", "-m", f"strandline_lab.interop.programs.{program}"]
 
     return command
 
