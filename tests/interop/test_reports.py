@@ -21,9 +21,10 @@ from strandline_lab.interop.outcome import (
     unexplained,
 )
 from strandline_lab.interop.programs.claims import claim, same, version
+from strandline_lab.interop.suites import franz_go
 from strandline_lab.interop.suites.clients import here
 from strandline_lab.interop.suites.librdkafka import listed_tests
-from strandline_lab.interop.suites.programs import claims_of, program_suite
+from strandline_lab.interop.suites.programs import ASKS, COMPARED, claims_of, program_suite
 from strandline_lab.interop.suites.pytest_suite import outcomes_of
 
 STAYS = {"*later*": "comes later"}
@@ -150,3 +151,65 @@ def test_the_programs_for_this_python_are_modules(tmp_path: Path, program: str) 
     """The runner starts them by their names."""
     words = here("strandline", program)(Place("127.0.0.1:1", tmp_path, tmp_path))
     assert words is not None and find_spec(str(words[-1])) is not None
+
+
+COPY = [f"read {number % 3} key-{number} number={number} value-{number}" for number in range(300)]
+"""What a program prints that reads what it wrote."""
+
+
+def compared(lines: list[str], *, may_repeat: bool = False) -> Outcome:
+    _, (outcome,) = claims_of("\n".join([*lines[:150], f"{ASKS}t", *lines[150:]]), may_repeat=may_repeat)
+    return outcome
+
+
+def test_partitions_may_be_read_in_any_order() -> None:
+    in_turn = sorted(COPY, key=lambda line: line.split()[1])
+    assert compared(COPY) == compared(in_turn) == Outcome(COMPARED, Status.PASSED)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (COPY[:-1], "1 differ: None where 2 key-299 number=299 value-299 was written"),
+        ([COPY[3], *COPY[1:3], COPY[0], *COPY[4:]], "2 differ: 0 key-3 number=3 value-3 where 0 key-0"),
+        ([COPY[0].replace("number=0", "number=1"), *COPY[1:]], "1 differ: 0 key-0 number=1 value-0 where"),
+        ([*COPY, COPY[-1]], "1 differ: 2 key-299 number=299 value-299 where None was written"),
+    ],
+    ids=["lost", "swapped", "another header", "twice"],
+)
+def test_a_record_that_is_not_as_it_was_written_fails_the_program(lines: list[str], said: str) -> None:
+    outcome = compared(lines)
+    assert outcome.status is Status.FAILED
+    assert outcome.reason.startswith(said)
+
+
+def test_a_producer_that_is_not_idempotent_may_repeat_records() -> None:
+    assert compared([*COPY[:150], *COPY[140:]], may_repeat=True).status is Status.PASSED
+    assert compared(COPY[:-1], may_repeat=True).status is Status.FAILED
+
+
+def test_a_program_goes_on_once_the_leader_is_dead(tmp_path: Path) -> None:
+    killed: list[str] = []
+    place = Place("127.0.0.1:1", tmp_path, tmp_path, kill_leader=killed.append)
+    script = f"echo {ASKS}tides; read line; echo passed it goes on"
+    report = program_suite("p", "", lambda _: ["sh", "-c", script]).run(place)
+    assert report is not None
+    assert killed == ["tides"]
+    assert report.outcomes[0] == Outcome("it goes on", Status.PASSED)
+
+
+def test_a_test_of_go_counts_once_with_its_parts() -> None:
+    printed = """not json
+{"Action":"output","Test":"TestBad/part","Output":"    bad_test.go:7: it is bad\\n"}
+{"Action":"fail","Test":"TestBad/part"}
+{"Action":"fail","Test":"TestBad"}
+{"Action":"output","Test":"TestShare","Output":"    share_test.go:9: no share groups\\n"}
+{"Action":"skip","Test":"TestShare"}
+{"Action":"pass","Test":"TestGood"}
+{"Action":"fail","Package":"kgo"}
+"""
+    assert [*franz_go.outcomes_of(printed)] == [
+        Outcome("TestBad", Status.FAILED, "it is bad"),
+        Outcome("TestShare", Status.LEFT_OUT, "the suite skips it: no share groups"),
+        Outcome("TestGood", Status.PASSED),
+    ]

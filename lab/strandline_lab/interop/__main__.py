@@ -6,18 +6,23 @@ import argparse
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from strandline import LocalCluster
+from strandline import Admin, LocalCluster
 from strandline_lab.interop.outcome import Missing, Place, Report, Suite, explained, table, unexplained
 from strandline_lab.interop.security import write_client_settings
-from strandline_lab.interop.suites import aiokafka, clients, kafka_python, librdkafka
+from strandline_lab.interop.suites import aiokafka, clients, franz_go, kafka_python, librdkafka
 
 SUITES: Final[dict[str, Suite]] = {
-    suite.name: suite for suite in (*clients.SUITES, aiokafka.SUITE, kafka_python.SUITE, *librdkafka.SUITES)
-}
+    suite.name: suite
+    for suite in (
+        *clients.SUITES, aiokafka.SUITE, kafka_python.SUITE, franz_go.SUITE, *librdkafka.SUITES,
+    )
+}  # fmt: skip
 START_S_MAX: Final = 120.0
+KILL_S_MAX: Final = 30.0
 
 
 def cluster_for(suite: Suite) -> LocalCluster:
@@ -31,6 +36,18 @@ def cluster_for(suite: Suite) -> LocalCluster:
         broker_settings={**suite.settings, **acls, **logins},
         controller_settings=acls,
     )
+
+
+def killer_of(cluster: LocalCluster) -> Callable[[str], None]:
+    """A function for another thread, which kills the broker that leads partition 0 of a topic."""
+    loop = asyncio.get_running_loop()
+
+    async def kill_leader(topic: str) -> None:
+        async with Admin(cluster.bootstrap, **cluster.client_settings) as admin:
+            (found,) = (await admin.metadata([topic])).topics
+        await cluster.kill_broker(found.partitions[0].leader)
+
+    return lambda topic: asyncio.run_coroutine_threadsafe(kill_leader(topic), loop).result(KILL_S_MAX)
 
 
 async def run(suites: list[Suite], arguments: argparse.Namespace) -> int:
@@ -50,7 +67,7 @@ async def run(suites: list[Suite], arguments: argparse.Namespace) -> int:
                 await write_client_settings(suite.security, cluster, folder)
             where = Place(
                 cluster.kafka_bootstrap, arguments.suites, arguments.output, arguments.tests,
-                arguments.slower, folder,
+                arguments.slower, folder, killer_of(cluster),
             )  # fmt: skip
             report = await asyncio.to_thread(suite.run, where)
         finally:

@@ -53,8 +53,8 @@ class Missing:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a suite runs: addresses of the cluster, the folder of suites, a folder for its output, names
-    of tests (without names all run), a factor for its timeouts, and a folder with settings of clients that
-    have to prove who they are."""
+    of tests (without names all run), a factor for its timeouts, a folder with settings of clients that have
+    to prove who they are, and a function that kills the broker that leads partition 0 of a topic."""
 
     kafka: str
     suites: Path
@@ -62,6 +62,7 @@ class Place:
     tests: Sequence[str] = ()
     slower: float = 1.0
     security: Path | None = None
+    kill_leader: Callable[[str], None] | None = None
 
     def wants(self, name: str) -> bool:
         return not self.tests or any(fnmatchcase(name, f"*{test}*") for test in self.tests)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PYTHONPATH: Final = f"{ROOT}{os.pathsep}{ROOT / 'lab'}"
@@ -23,23 +24,28 @@ def run(
     seconds: float,
     cwd: Path = ROOT,
     environment: Mapping[str, str] | None = None,
+    answer: Callable[[str], bool] | None = None,
 ) -> int | None:
     """The exit status of a command; None if it did not end within `seconds`, then its processes are killed.
 
-    `output` gets what it prints.
+    `output` gets what it prints. `answer` gets each line; if it returns True, the command gets an empty line.
     """
     output.parent.mkdir(parents=True, exist_ok=True)
-    with output.open("wb") as file:
-        process = subprocess.Popen(
+    with (
+        output.open("wb") as file,
+        subprocess.Popen(
             [str(word) for word in command],
             cwd=cwd,
             env={**os.environ, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=file,
+            stdin=subprocess.PIPE if answer else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if answer else file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-        )
+        ) as process,
+    ):
         try:
+            if answer and not _answered(process, file, answer, seconds):
+                return None
             return process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
@@ -47,10 +53,32 @@ def run(
             _end(process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kills the command's process group, so that nothing of a suite outlives it."""
+def _answered(
+    process: subprocess.Popen[bytes], file: IO[bytes], answer: Callable[[str], bool], seconds: float
+) -> bool:
+    """Copies what the command prints until it prints no more. False if that took longer than `seconds`."""
+    assert process.stdin and process.stdout
+    late = threading.Timer(seconds, _kill, (process,))
+    late.start()
+    try:
+        for line in process.stdout:
+            file.write(line)
+            if answer(line.decode(errors="replace").rstrip()):
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+        return not late.finished.is_set()
+    finally:
+        late.cancel()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kills the command's process group, so that nothing of a suite outlives it."""
+    _kill(process)
     process.wait(ENDED_S_MAX)
 
 

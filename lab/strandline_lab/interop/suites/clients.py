@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from strandline_lab.interop.outcome import Place, Suite
+from strandline_lab.interop.process import run
 from strandline_lab.interop.security import Security
 from strandline_lab.interop.suites.programs import PROGRAMS, Command, program_suite
+
+BRING_S_MAX: Final = 300.0
+QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
 def here(module: str, program: str) -> Command:
@@ -42,16 +46,27 @@ def node(package: str, program: str) -> Command:
 
 
 def java(place: Place) -> Sequence[str | Path] | None:
-    """A program that Java compiles as it starts it."""
-    jars = place.suites / "java"
-    if not any(jars.glob("kafka-clients*.jar")) or shutil.which("javac") is None:
+    """A program that Java compiles as it starts it, with the jars that Maven brings by its pom.xml."""
+    if shutil.which("javac") is None or shutil.which("mvn") is None:
         return None
-    return ["java", "-cp", f"{jars}/*", PROGRAMS / "KafkaClients.java"]
+    jars, program = place.output / "jars", PROGRAMS / "java"
+    shutil.rmtree(jars, ignore_errors=True)
+    bring: list[str | Path] = [
+        "mvn", "-q", "-B", "-f", program / "pom.xml", "dependency:copy-dependencies",
+        f"-DoutputDirectory={jars}",
+    ]  # fmt: skip
+    if run(bring, place.output / "jars.log", seconds=BRING_S_MAX) != 0:
+        return None
+    return ["java", QUIET, "-cp", f"{jars}/*", program / "KafkaClients.java"]
 
 
-def sarama(_place: Place) -> Sequence[str | Path] | None:
-    """A program that Go compiles as it starts it, with the library that its go.mod pins."""
-    return ["go", "run", "-C", PROGRAMS / "sarama", "."] if shutil.which("go") else None
+def golang(program: str) -> Command:
+    """A program that Go compiles as it starts it, with the library that go.mod pins."""
+
+    def command(_place: Place) -> Sequence[str | Path] | None:
+        return ["go", "run", "-C", PROGRAMS / "go", f"./{program}"] if shutil.which("go") else None
+
+    return command
 
 
 def kcat(_place: Place) -> Sequence[str | Path] | None:
@@ -75,12 +90,15 @@ WITH_SECURITY: Final[tuple[tuple[str, str, Command], ...]] = (
     ("confluent-kafka", "make setup", here("confluent_kafka", "confluent_client")),
     ("aiokafka client", "make setup", here("aiokafka", "aiokafka_client")),
     ("kafka-python client", "make setup", here("kafka", "kafka_python_client")),
-    ("Java kafka-clients", "kafka-clients.jar and slf4j-api.jar in SUITES/java, a JDK", java),
+    ("Java kafka-clients", "a JDK of Java 17 or later, and Maven", java),
 )
 """Clients that are also run with certificates and logins."""
 STAYS: Final = {
     ("kcat", Security.SCRAM): {"*": "librdkafka before 2.6.1 sends a wrong nonce, and is refused"}
 }
+
+GO: Final = "Go 1.26 or later, and a way to its module proxy"
+WITHOUT_STAMP: Final = {"GOFLAGS": "-buildvcs=false"}
 
 SUITES: Final[tuple[Suite, ...]] = (
     *(program_suite(*client) for client in WITH_SECURITY),
@@ -97,11 +115,9 @@ SUITES: Final[tuple[Suite, ...]] = (
         "npm install @platformatic/kafka in SUITES/node",
         node("@platformatic/kafka", "platformatic.mjs"),
     ),
-    program_suite(
-        "Sarama",
-        "Go 1.26 or later, and a way to its module proxy",
-        sarama,
-        environment={"GOFLAGS": "-buildvcs=false"},
+    *(
+        program_suite(name, GO, golang(program), environment=WITHOUT_STAMP, may_repeat=program == "kafkago")
+        for name, program in (("Sarama", "sarama"), ("franz-go client", "franz"), ("kafka-go", "kafkago"))
     ),
     program_suite(
         "Faust", "pip install faust-streaming in SUITES/applications",

@@ -4,36 +4,16 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
+
+	"interop/claims"
 )
 
 const records = 100
 
 var topic = fmt.Sprintf("sarama-%d", time.Now().UnixNano())
-
-// version is that of the library, as go.mod pins it.
-func version() string {
-	info, _ := debug.ReadBuildInfo()
-	for _, each := range info.Deps {
-		if each.Path == "github.com/IBM/sarama" {
-			return strings.TrimPrefix(each.Version, "v")
-		}
-	}
-	return "unknown"
-}
-
-func claim(name string, work func() error) {
-	if err := work(); err != nil {
-		fmt.Printf("failed %s: %s\n", name, strings.ReplaceAll(err.Error(), "\n", " "))
-	} else {
-		fmt.Printf("passed %s\n", name)
-	}
-}
 
 // reader collects what a group reads, and ends its session once it has all.
 type reader struct {
@@ -59,7 +39,7 @@ func readWithGroup(addresses []string, config *sarama.Config, wanted int) (map[s
 		return nil, err
 	}
 	r := &reader{wanted: wanted, read: map[string]bool{}, found: make(chan string)}
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), claims.Limit)
 	done := make(chan error, 1)
 	go func() { done <- group.Consume(ctx, []string{topic}, r) }()
 	for len(r.read) < wanted {
@@ -114,16 +94,16 @@ func produce(addresses []string, config *sarama.Config, prefix string, count int
 }
 
 func main() {
-	addresses := strings.Split(os.Args[1], ",")
+	addresses := claims.Addresses()
 	config := sarama.NewConfig()
 	config.Version = sarama.V2_1_0_0
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Return.Successes = true
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
-	fmt.Println("version", version())
+	claims.Version("github.com/IBM/sarama")
 
 	var admin sarama.ClusterAdmin
-	claim("topics are created", func() (err error) {
+	claims.Claim("topics are created", func() (err error) {
 		if admin, err = sarama.NewClusterAdmin(addresses, config); err != nil {
 			return err
 		}
@@ -133,7 +113,7 @@ func main() {
 		"none": sarama.CompressionNone, "gzip": sarama.CompressionGZIP, "snappy": sarama.CompressionSnappy,
 		"lz4": sarama.CompressionLZ4, "zstd": sarama.CompressionZSTD,
 	}
-	claim("batches of each codec are acknowledged", func() error {
+	claims.Claim("batches of each codec are acknowledged", func() error {
 		for name, codec := range codecs {
 			config.Producer.Compression = codec
 			if err := produce(addresses, config, name, records); err != nil {
@@ -142,7 +122,7 @@ func main() {
 		}
 		return nil
 	})
-	claim("a group reads, commits, and goes on where it was", func() error {
+	claims.Claim("a group reads, commits, and goes on where it was", func() error {
 		if _, err := readWithGroup(addresses, config, len(codecs)*records); err != nil {
 			return err
 		}
@@ -161,7 +141,7 @@ func main() {
 		}
 		return nil
 	})
-	claim("groups are listed and described", func() error {
+	claims.Claim("groups are listed and described", func() error {
 		groups, err := admin.ListConsumerGroups()
 		if err != nil {
 			return err
@@ -172,5 +152,5 @@ func main() {
 		_, err = admin.DescribeConsumerGroups([]string{topic})
 		return err
 	})
-	claim("topics are deleted", func() error { return admin.DeleteTopic(topic) })
+	claims.Claim("topics are deleted", func() error { return admin.DeleteTopic(topic) })
 }

@@ -1,0 +1,60 @@
+"""franz-go's own tests, of the version that the go.mod of this repository's programs pins."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from strandline_lab.interop.outcome import Outcome, Place, Report, Status, Suite
+from strandline_lab.interop.process import printed, run
+from strandline_lab.interop.suites.programs import PROGRAMS
+
+MODULE: Final = "github.com/twmb/franz-go"
+SUITE_S_MAX: Final = 1200.0
+RECORDS: Final = 50_000
+"""What one of its tests of groups writes; its authors write ten times as many."""
+LEFT_OUT: Final = {"TestTxnEtl": "transactions"}
+ENDS: Final = {"pass": Status.PASSED, "fail": Status.FAILED, "skip": Status.LEFT_OUT}
+
+
+def run_suite(place: Place) -> Report | None:
+    """Runs it, or returns None without Go."""
+    if shutil.which("go") is None:
+        return None
+    folder, log = PROGRAMS / "go", place.output / "franz-go.log"
+    words: list[str | Path] = [
+        "go", "test", "-C", folder, "-json", "-count=1", f"-timeout={SUITE_S_MAX:.0f}s",
+        f"-skip=^({'|'.join(LEFT_OUT)})$", f"-run={'|'.join(place.tests)}", f"{MODULE}/pkg/kgo",
+    ]  # fmt: skip
+    environment = {"KGO_SEEDS": place.kafka, "KGO_TEST_RECORDS": f"{RECORDS}", "KGO_LOG_LEVEL": "none"}
+    status = run(words, log, seconds=SUITE_S_MAX, environment=environment)
+    outcomes = [*outcomes_of(log.read_text(errors="replace"))]
+    if status != 0 and not any(each.status is Status.FAILED for each in outcomes):
+        outcomes.append(Outcome("the whole suite", Status.FAILED, f"exit status {status}: see {log.name}"))
+    outcomes += [Outcome(name, Status.LEFT_OUT, why) for name, why in LEFT_OUT.items() if place.wants(name)]
+    version = printed(["go", "list", "-C", folder, "-m", "-f", "{{.Version}}", MODULE])
+    return Report("franz-go", version, outcomes)
+
+
+def outcomes_of(text: str) -> Iterator[Outcome]:
+    """The tests in what `go test -json` prints. Parts of a test count with it."""
+    said: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if not line.startswith("{"):
+            continue
+        event = json.loads(line)
+        name, _, part = event.get("Test", "").partition("/")
+        if event["Action"] == "output" and (words := event["Output"].strip()).find("_test.go:") > 0:
+            said.setdefault(name, []).append(words)
+        elif name and not part and event["Action"] in ENDS:
+            end = ENDS[event["Action"]]
+            reason = said.get(name, [""])[0].partition(": ")[2][:200]
+            if end is Status.LEFT_OUT:
+                reason = f"the suite skips it: {reason}"
+            yield Outcome(name, end, "" if end is Status.PASSED else reason)
+
+
+SUITE: Final = Suite("franz-go", "Go 1.26 or later, and a way to its module proxy", run_suite)
