@@ -200,6 +200,8 @@ def test_a_program_goes_on_once_the_leader_is_dead(tmp_path: Path) -> None:
 
 def test_a_test_of_go_counts_once_with_its_parts() -> None:
     printed = """not json
+{"Action":"output","Test":"TestBad/other","Output":"    bad_test.go:5: it is not there\\n"}
+{"Action":"skip","Test":"TestBad/other"}
 {"Action":"output","Test":"TestBad/part","Output":"    bad_test.go:7: it is bad\\n"}
 {"Action":"fail","Test":"TestBad/part"}
 {"Action":"fail","Test":"TestBad"}

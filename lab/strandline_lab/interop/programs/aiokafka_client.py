@@ -11,7 +11,7 @@ import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from strandline_lab.interop.programs.claims import claim_async, same, version
+from strandline_lab.interop.programs.claims import COPIED, claim_async, halves, read_back, same, version
 from strandline_lab.interop.programs.security import of_aiokafka
 
 CODECS: Final = (None, "gzip", "snappy", "lz4", "zstd")
@@ -108,6 +108,31 @@ class Client:
         finally:
             await admin.close()
 
+    async def copy(self) -> None:
+        """Writes and reads over the death of a leader. The runner compares what is read."""
+        topic = f"{self.topic}-copied"
+        admin = AIOKafkaAdminClient(**self.common)
+        await admin.start()
+        await admin.create_topics([NewTopic(topic, 3, 3)])
+        await admin.close()
+        async with (
+            AIOKafkaProducer(**self.common, enable_idempotence=True) as producer,
+            AIOKafkaConsumer(
+                topic, **self.common, group_id=topic, auto_offset_reset="earliest", enable_auto_commit=False
+            ) as consumer,
+        ):
+            for numbers in halves(topic):
+                for number in numbers:
+                    await producer.send(
+                        topic, f"value-{number}".encode(), f"key-{number}".encode(), number % 3,
+                        headers=[("number", f"{number}".encode())],
+                    )  # fmt: skip
+                await producer.flush()
+                for _ in numbers:
+                    record = await consumer.getone()
+                    read_back(record.partition, record.key, record.headers[0], record.value)
+                await consumer.commit()
+
 
 def main(bootstrap: str) -> None:
     version(aiokafka.__version__)
@@ -118,6 +143,7 @@ def main(bootstrap: str) -> None:
     claim_async("two members share the partitions", client.share)
     claim_async("offsets are listed, also by time", client.offsets)
     claim_async("groups are listed, topics deleted", client.groups)
+    claim_async(COPIED, client.copy)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // Prints what a client does, a line for each claim: `passed NAME`, or `failed NAME: reason`.
 
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
@@ -38,4 +39,29 @@ export function same(found, expected) {
 /** Waits until the condition holds. */
 export async function until(condition) {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 100))
+}
+
+export const COPIED = 'records are written and read over the death of a leader'
+const HALF = 150
+
+/** The records to write and read, twice; between, the leader of partition 0 is killed. */
+export async function* halves(topic) {
+  for (const half of [0, 1]) {
+    if (half === 1) {
+      console.log(`kill the leader of ${topic}`)
+      await once(process.stdin, 'data')
+    }
+    const numbers = [...Array(HALF).keys()].map((each) => each + half * HALF)
+    yield numbers.map((each) => ({
+      partition: each % 3,
+      key: `key-${each}`,
+      value: `value-${each}`,
+      headers: { number: `${each}` },
+    }))
+  }
+}
+
+/** Prints a record that was read, for the runner to compare. */
+export function readBack(partition, key, number, value) {
+  console.log(`read ${partition} ${key} number=${number} ${value}`)
 }

@@ -11,7 +11,7 @@ import confluent_kafka
 import confluent_kafka.admin
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 
-from strandline_lab.interop.programs.claims import claim, same, version
+from strandline_lab.interop.programs.claims import COPIED, claim, halves, read_back, same, version
 from strandline_lab.interop.programs.security import of_librdkafka
 
 SECONDS: Final = 30.0
@@ -142,6 +142,24 @@ class Client:
         else:
             raise AssertionError("a transaction began")
 
+    def copy(self) -> None:
+        """Writes and reads over the death of a leader. The runner compares what is read."""
+        topic = f"{self.topic}-copied"
+        wait(self.admin.create_topics([ADMIN.NewTopic(topic, 3, 3)]))
+        producer = Producer({**self.common, "enable.idempotence": True})
+        consumer = self._consumer(group=topic)
+        consumer.subscribe([topic])
+        for numbers in halves(topic):
+            for number in numbers:
+                producer.produce(
+                    topic, f"value-{number}", f"key-{number}", number % 3, headers={"number": str(number)}
+                )
+            same(producer.flush(SECONDS), 0)
+            for message in self._read(consumer, len(numbers)):
+                read_back(message.partition(), message.key(), message.headers()[0], message.value())
+            consumer.commit(asynchronous=False)
+        consumer.close()
+
     def _consumer(self, strategy: str = "range,roundrobin", group: str = "") -> Any:
         return Consumer(
             {
@@ -182,6 +200,7 @@ def main(bootstrap: str) -> None:
     claim("records are deleted", client.delete_records)
     claim("topics are deleted", client.delete)
     claim("transactions are refused at once", client.transactions)
+    claim(COPIED, client.copy)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // kafkajs: topics, records, groups, and administration.
 
 import { createRequire } from 'node:module'
-import { claim, same, until, version } from './claims.mjs'
+import { COPIED, claim, halves, readBack, same, until, version } from './claims.mjs'
 
 const [folder, bootstrap] = process.argv.slice(2)
 const { CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = createRequire(import.meta.url)(folder)
@@ -99,6 +99,29 @@ await claim('partitions are added, records and topics deleted', async () => {
   await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '1' }] })
   await admin.deleteTopics({ topics: [topic] })
   same((await admin.listTopics()).includes(topic), false)
+})
+
+await claim(COPIED, async () => {
+  const name = `${topic}-copied`
+  const topics = [{ topic: name, numPartitions: 3, replicationFactor: 3 }]
+  await admin.createTopics({ topics, waitForLeaders: true })
+  const producer = kafka.producer({ idempotent: true })
+  const consumer = kafka.consumer({ groupId: name })
+  let read = 0
+  await producer.connect()
+  await consumer.connect()
+  await consumer.subscribe({ topics: [name], fromBeginning: true })
+  await consumer.run({
+    eachMessage: async ({ partition, message }) => {
+      readBack(partition, message.key, message.headers.number, message.value)
+      read += 1
+    },
+  })
+  for await (const messages of halves(name)) {
+    const wanted = read + messages.length
+    await producer.send({ topic: name, acks: -1, messages })
+    await until(() => read >= wanted)
+  }
 })
 
 await admin.disconnect()

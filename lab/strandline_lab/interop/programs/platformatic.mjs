@@ -2,7 +2,7 @@
 
 import { pathToFileURL } from 'node:url'
 import { join } from 'node:path'
-import { claim, same, until, version } from './claims.mjs'
+import { COPIED, claim, halves, readBack, same, until, version } from './claims.mjs'
 
 const [folder, bootstrap] = process.argv.slice(2)
 const { Admin, Consumer, Producer, stringDeserializers, stringSerializers } = await import(
@@ -76,6 +76,24 @@ await claim('groups are listed, described and deleted', async () => {
 await claim('topics are deleted', async () => {
   await admin.deleteTopics({ topics: [topic] })
   same((await admin.listTopics()).includes(topic), false)
+})
+
+await claim(COPIED, async () => {
+  const name = `${topic}-copied`
+  await admin.createTopics({ topics: [name], partitions: 3, replicas: 3 })
+  const producer = new Producer({ ...common, serializers: stringSerializers, idempotent: true })
+  const consumer = new Consumer({ ...common, groupId: name, deserializers: stringDeserializers })
+  const from = { mode: 'committed', fallbackMode: 'earliest', autocommit: false }
+  const stream = await consumer.consume({ topics: [name], ...from })
+  const messages = stream[Symbol.asyncIterator]()
+  for await (const batch of halves(name)) {
+    await producer.send({ messages: batch.map((each) => ({ topic: name, ...each })), acks: -1 })
+    for (const _ of batch) {
+      const { value: message } = await messages.next()
+      readBack(message.partition, message.key, message.headers.get('number'), message.value)
+      await message.commit()
+    }
+  }
 })
 
 await admin.close()

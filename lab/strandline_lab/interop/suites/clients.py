@@ -15,6 +15,7 @@ from strandline_lab.interop.security import Security
 from strandline_lab.interop.suites.programs import PROGRAMS, Command, program_suite
 
 BRING_S_MAX: Final = 300.0
+BUILD_S_MAX: Final = 900.0
 QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
@@ -69,6 +70,18 @@ def golang(program: str) -> Command:
     return command
 
 
+def rust(place: Place) -> Sequence[str | Path] | None:
+    """A program that Cargo builds, with the library that Cargo.lock pins; it has librdkafka's source."""
+    if shutil.which("cargo") is None:
+        return None
+    target = place.output / "cargo"
+    build = ["cargo", "build", "--release", "--locked", "--manifest-path", PROGRAMS / "rust" / "Cargo.toml"]
+    made = run(
+        build, place.output / "cargo.log", seconds=BUILD_S_MAX, environment={"CARGO_TARGET_DIR": f"{target}"}
+    )
+    return [target / "release" / "interop"] if made == 0 else None
+
+
 def kcat(_place: Place) -> Sequence[str | Path] | None:
     return [sys.executable, "-m", "strandline_lab.interop.programs.kcat"] if shutil.which("kcat") else None
 
@@ -119,6 +132,7 @@ SUITES: Final[tuple[Suite, ...]] = (
         program_suite(name, GO, golang(program), environment=WITHOUT_STAMP, may_repeat=program == "kafkago")
         for name, program in (("Sarama", "sarama"), ("franz-go client", "franz"), ("kafka-go", "kafkago"))
     ),
+    program_suite("rdkafka", "Cargo 1.85 or later, a compiler for C, and a way to crates.io", rust),
     program_suite(
         "Faust", "pip install faust-streaming in SUITES/applications",
         application("faust", "faust_application"),

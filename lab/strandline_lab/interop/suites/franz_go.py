@@ -40,21 +40,24 @@ def run_suite(place: Place) -> Report | None:
 
 
 def outcomes_of(text: str) -> Iterator[Outcome]:
-    """The tests in what `go test -json` prints. Parts of a test count with it."""
-    said: dict[str, list[str]] = {}
+    """The tests in what `go test -json` prints. Parts of a test count with it; the first that failed says why."""
+    said: dict[str, str] = {}
     for line in text.splitlines():
         if not line.startswith("{"):
             continue
         event = json.loads(line)
-        name, _, part = event.get("Test", "").partition("/")
-        if event["Action"] == "output" and (words := event["Output"].strip()).find("_test.go:") > 0:
-            said.setdefault(name, []).append(words)
-        elif name and not part and event["Action"] in ENDS:
-            end = ENDS[event["Action"]]
-            reason = said.get(name, [""])[0].partition(": ")[2][:200]
-            if end is Status.LEFT_OUT:
-                reason = f"the suite skips it: {reason}"
-            yield Outcome(name, end, "" if end is Status.PASSED else reason)
+        full, action = event.get("Test", ""), event["Action"]
+        name, _, part = full.partition("/")
+        if action == "output":
+            place, _, words = event["Output"].strip().partition(": ")
+            if "_test.go:" in place:
+                said.setdefault(full, words[:200])
+        elif part and action == "fail" and full in said:
+            said.setdefault(name, said[full])
+        elif name and not part and action in ENDS:
+            end, why = ENDS[action], said.get(name, "")
+            reason = {Status.PASSED: "", Status.FAILED: why}.get(end, f"the suite skips it: {why}")
+            yield Outcome(name, end, reason)
 
 
 SUITE: Final = Suite("franz-go", "Go 1.26 or later, and a way to its module proxy", run_suite)

@@ -71,7 +71,8 @@ public class KafkaClients {
             claim("records are written and read over the death of a leader", () -> copied(admin));
             claim("a broker that is down is described as fenced", () -> {
                 var fenced = new DescribeClusterOptions().includeFencedBrokers(true);
-                until(() -> admin.describeCluster(fenced).nodes().get().stream().filter(Node::isFenced).count() == 1);
+                until(() -> admin.describeCluster(fenced).nodes().get().stream()
+                        .filter(Node::isFenced).count() == 1);
                 return same(admin.describeCluster().nodes().get().size(), 2);
             });
         }
@@ -167,7 +168,8 @@ public class KafkaClients {
             var group = new ConfigResource(ConfigResource.Type.GROUP, TOPIC);
             admin.describeConfigs(List.of(group)).all().get();
             var logger = new ConfigResource(ConfigResource.Type.BROKER_LOGGER, "1");
-            return same(admin.describeConfigs(List.of(logger)).all().get().get(logger).get("root").value(), "INFO");
+            var found = admin.describeConfigs(List.of(logger)).all().get().get(logger);
+            return same(found.get("root").value(), "INFO");
         });
         claim("resources with configs are listed", () -> same(admin.listConfigResources().all().get()
                 .contains(new ConfigResource(ConfigResource.Type.TOPIC, TOPIC)), true));
@@ -198,9 +200,10 @@ public class KafkaClients {
     }
 
     /** Writes records to the partitions that the producer chooses, and waits for each. */
-    static void produce(KafkaProducer<String, String> producer, String topic, String prefix, int count) throws Exception {
+    static void produce(KafkaProducer<String, String> producer, String topic, String prefix, int count)
+            throws Exception {
         var sent = IntStream.range(0, count)
-                .mapToObj(number -> producer.send(new ProducerRecord<>(topic, "" + number, prefix + "-" + number)))
+                .mapToObj(each -> producer.send(new ProducerRecord<>(topic, "" + each, prefix + "-" + each)))
                 .toList();
         for (var each : sent) each.get(SECONDS, TimeUnit.SECONDS);
     }
@@ -212,7 +215,8 @@ public class KafkaClients {
     }
 
     static KafkaConsumer<String, String> consumer(String group, Map<String, Object> settings) {
-        var all = with(Map.of("group.id", group, "auto.offset.reset", "earliest", "enable.auto.commit", "false"));
+        var all = with(Map.of(
+                "group.id", group, "auto.offset.reset", "earliest", "enable.auto.commit", "false"));
         all.putAll(settings);
         return new KafkaConsumer<>(all, new StringDeserializer(), new StringDeserializer());
     }
@@ -284,15 +288,17 @@ public class KafkaClients {
         return admin.describeConsumerGroups(List.of(group)).all().get().get(group).members().size();
     }
 
-    /** With as many partitions, a request that names each has a thousand bytes; one within a session does not. */
+    /** A request that names a third of the partitions has a thousand bytes, one within a session 300 at most. */
     static Object session(Admin admin) throws Exception {
         String topic = TOPIC + "-wide";
         admin.createTopics(List.of(new NewTopic(topic, 90, (short) 3))).all().get();
         try (var consumer = consumer(topic, Map.of("fetch.max.wait.ms", "100"))) {
-            consumer.assign(IntStream.range(0, 90).mapToObj(each -> new TopicPartition(topic, each)).toList());
+            var all = IntStream.range(0, 90).mapToObj(each -> new TopicPartition(topic, each)).toList();
+            consumer.assign(all);
             until(() -> {
                 consumer.poll(Duration.ofMillis(500));
-                double bytes = metric(consumer, "outgoing-byte-total"), requests = metric(consumer, "request-total");
+                double bytes = metric(consumer, "outgoing-byte-total");
+                double requests = metric(consumer, "request-total");
                 consumer.poll(Duration.ofSeconds(2));
                 double more = metric(consumer, "request-total") - requests;
                 return more >= 10 && (metric(consumer, "outgoing-byte-total") - bytes) / more < 300;
@@ -302,14 +308,16 @@ public class KafkaClients {
     }
 
     static double metric(KafkaConsumer<?, ?> consumer, String name) {
-        return consumer.metrics().entrySet().stream()
-                .filter(each -> each.getKey().name().equals(name) && each.getKey().group().equals("consumer-metrics"))
-                .mapToDouble(each -> (Double) each.getValue().metricValue()).sum();
+        return consumer.metrics().values().stream()
+                .filter(each -> each.metricName().name().equals(name))
+                .filter(each -> each.metricName().group().equals("consumer-metrics"))
+                .mapToDouble(each -> (Double) each.metricValue()).sum();
     }
 
     static Object madeAnew(Admin admin) throws Exception {
         String topic = TOPIC + "-anew";
-        try (var producer = producer(Map.of()); var consumer = consumer(topic, Map.of("metadata.max.age.ms", "1000"))) {
+        try (var producer = producer(Map.of());
+                var consumer = consumer(topic, Map.of("metadata.max.age.ms", "1000"))) {
             consumer.subscribe(List.of(topic));
             for (String time : List.of("first", "second")) {
                 admin.createTopics(List.of(new NewTopic(topic, 3, (short) 3))).all().get();
@@ -342,8 +350,8 @@ public class KafkaClients {
                 for (var each : sent) each.get(SECONDS, TimeUnit.SECONDS);
                 for (var each : readEach(consumer, HALF)) {
                     var header = each.headers().iterator().next();
-                    System.out.println("read " + each.partition() + " " + each.key() + " " + header.key() + "="
-                            + new String(header.value()) + " " + each.value());
+                    String text = header.key() + "=" + new String(header.value());
+                    System.out.println("read " + each.partition() + " " + each.key() + " " + text + " " + each.value());
                 }
             }
         }

@@ -21,7 +21,8 @@ var (
 	deadline context.Context
 	admin    *kadm.Client
 	codecs   = []kgo.CompressionCodec{
-		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
+		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(),
+		kgo.ZstdCompression(),
 	}
 )
 

@@ -138,9 +138,10 @@ func share(balancer kafka.GroupBalancer) error {
 func offsets() error {
 	sum := int64(0)
 	for partition := range 3 {
-		found, err := client.ListOffsets(deadline, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{
+		asked := map[string][]kafka.OffsetRequest{
 			topic: {kafka.LastOffsetOf(partition), kafka.TimeOffsetOf(partition, time.UnixMilli(1))},
-		}})
+		}
+		found, err := client.ListOffsets(deadline, &kafka.ListOffsetsRequest{Topics: asked})
 		if err != nil {
 			return err
 		}
@@ -210,7 +211,11 @@ func copied() error {
 				return err
 			}
 		}
-		if err := write(to, half*claims.Half, (half+1)*claims.Half); err != nil {
+		// kafka-go gives up at once if its connection was closed, and leaves it to the caller to write again.
+		err := claims.Until(func() (bool, error) {
+			return write(to, half*claims.Half, (half+1)*claims.Half) == nil, deadline.Err()
+		})
+		if err != nil {
 			return err
 		}
 		found, err := read(from, claims.Half)

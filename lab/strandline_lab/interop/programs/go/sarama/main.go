@@ -93,6 +93,79 @@ func produce(addresses []string, config *sarama.Config, prefix string, count int
 	return producer.SendMessages(messages)
 }
 
+// copier passes on the messages that a group reads, and commits them.
+type copier chan *sarama.ConsumerMessage
+
+func (c copier) Setup(sarama.ConsumerGroupSession) error   { return nil }
+func (c copier) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+func (c copier) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for message := range claim.Messages() {
+		c <- message
+		session.MarkMessage(message, "")
+		session.Commit()
+	}
+	return nil
+}
+
+// copied writes and reads over the death of a leader. The runner compares what is read.
+func copied(addresses []string, common *sarama.Config, admin sarama.ClusterAdmin) error {
+	name := topic + "-copied"
+	detail := &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: 3}
+	if err := admin.CreateTopic(name, detail, false); err != nil {
+		return err
+	}
+	config := *common
+	config.Producer.Idempotent, config.Net.MaxOpenRequests, config.Producer.Retry.Max = true, 1, 100
+	config.Producer.Partitioner = sarama.NewManualPartitioner
+	producer, err := sarama.NewSyncProducer(addresses, &config)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	group, err := sarama.NewConsumerGroup(addresses, name, &config)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), claims.Limit)
+	defer cancel()
+	found := make(copier, 2*claims.Half)
+	go func() {
+		for ctx.Err() == nil {
+			group.Consume(ctx, []string{name}, found)
+		}
+	}()
+	for half := range 2 {
+		if half == 1 {
+			if err := claims.KillLeader(name); err != nil {
+				return err
+			}
+		}
+		batch := []*sarama.ProducerMessage{}
+		for number := half * claims.Half; number < (half+1)*claims.Half; number++ {
+			text := fmt.Sprint(number)
+			batch = append(batch, &sarama.ProducerMessage{
+				Topic: name, Partition: int32(number % 3),
+				Key: sarama.StringEncoder("key-" + text), Value: sarama.StringEncoder("value-" + text),
+				Headers: []sarama.RecordHeader{{Key: []byte("number"), Value: []byte(text)}},
+			})
+		}
+		if err := producer.SendMessages(batch); err != nil {
+			return err
+		}
+		for range batch {
+			select {
+			case each := <-found:
+				header := each.Headers[0]
+				claims.Read(int(each.Partition), each.Key, string(header.Key), header.Value, each.Value)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
 func main() {
 	addresses := claims.Addresses()
 	config := sarama.NewConfig()
@@ -153,4 +226,7 @@ func main() {
 		return err
 	})
 	claims.Claim("topics are deleted", func() error { return admin.DeleteTopic(topic) })
+	claims.Claim("records are written and read over the death of a leader", func() error {
+		return copied(addresses, config, admin)
+	})
 }
