@@ -75,7 +75,14 @@ def rust(place: Place) -> Sequence[str | Path] | None:
     if shutil.which("cargo") is None:
         return None
     target = place.output / "cargo"
-    build = ["cargo", "build", "--release", "--locked", "--manifest-path", PROGRAMS / "rust" / "Cargo.toml"]
+    build: list[str | Path] = [
+        "cargo",
+        "build",
+        "--release",
+        "--locked",
+        "--manifest-path",
+        PROGRAMS / "rust" / "Cargo.toml",
+    ]
     made = run(
         build, place.output / "cargo.log", seconds=BUILD_S_MAX, environment={"CARGO_TARGET_DIR": f"{target}"}
     )

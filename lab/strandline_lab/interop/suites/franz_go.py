@@ -40,7 +40,7 @@ def run_suite(place: Place) -> Report | None:
 
 
 def outcomes_of(text: str) -> Iterator[Outcome]:
-    """The tests in what `go test -json` prints. Parts of a test count with it; the first that failed says why."""
+    """The tests in what `go test -json` prints. The parts of one count with it; a failed part says why."""
     said: dict[str, str] = {}
     for line in text.splitlines():
         if not line.startswith("{"):
