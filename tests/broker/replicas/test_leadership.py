@@ -24,6 +24,7 @@ from strandline.errors import (
 )
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.ports import Delete, SetData
+from strandline.records import BatchHeader
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import CLOCK, KEY, LIVE, NAME, Led, batch, leading, open_replica, values
@@ -136,7 +137,9 @@ async def test_a_repeat_of_an_uncommitted_batch_waits_with_it() -> None:
         assert leader.outcomes == []
         for broker in (SECOND, THIRD):
             has(leader, broker, 2)
-        assert leader.outcomes == [Produced(0, 0), Produced(1, 0), Produced(0, 0, appended=False)]
+        latest_ms = BatchHeader.parse(repeated).max_timestamp
+        repeat = Produced(0, 0, appended=False, append_time_ms=latest_ms)
+        assert leader.outcomes == [Produced(0, 0), Produced(1, 0), repeat]
         assert values(leader.replica) == ["a", "another's"]
 
 

@@ -55,7 +55,9 @@ def test_a_repeat_is_a_duplicate_wherever_the_log_ends_by_now() -> None:
     expecting(log, 0, b"a", b"b", producer=(7, 0, 0))
     append(log, b"somebody else's")
     for found in (log, open_log(files.after_crash(), clean=False)):
-        assert expecting(found, 0, b"a", b"b", producer=(7, 0, 0)) == Appended(0, 2, duplicate=True)
+        assert expecting(found, 0, b"a", b"b", producer=(7, 0, 0)) == Appended(
+            0, 2, duplicate=True, append_time_ms=1000
+        )
         assert found.log_end_offset == 3
 
 
@@ -74,7 +76,9 @@ def test_a_new_leader_detects_repeats_of_replicated_batches() -> None:
     append(leader, b"b", producer=(8, 0, 0))
     replicate(leader, follower)
     follower.appending.begin_epoch(2)
-    assert expecting(follower, 0, b"a", producer=(7, 0, 0)) == Appended(0, 1, duplicate=True)
+    assert expecting(follower, 0, b"a", producer=(7, 0, 0)) == Appended(
+        0, 1, duplicate=True, append_time_ms=1000
+    )
     with pytest.raises(UnexpectedOffset):
         expecting(follower, 0, b"a", producer=(7, 1, 0))
 
@@ -108,7 +112,9 @@ def test_compaction_moves_no_end() -> None:
     for found in (log, open_log(files), open_log(files.after_crash(), clean=False)):
         assert found.log_end_offset == 11
     again = open_log(files.after_crash(), clean=False, config=log._parts.config)
-    assert expecting(again, 8, b"8", producer=(7, 0, 8)) == Appended(8, 9, duplicate=True)
+    assert expecting(again, 8, b"8", producer=(7, 0, 8)) == Appended(
+        8, 9, duplicate=True, append_time_ms=1000
+    )
     with pytest.raises(UnexpectedOffset):
         expecting(again, 10, b"10", producer=(7, 0, 10))
     assert expecting(again, 11, b"10", producer=(7, 0, 10)) == Appended(11, 12)

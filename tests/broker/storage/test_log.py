@@ -84,7 +84,7 @@ def test_a_retry_of_an_idempotent_producer_is_not_written_again() -> None:
     data = encode_values([b"a", b"b"], 0, producer_id=9, producer_epoch=0, base_sequence=0)
     log.appending.as_leader(data, 1, now_ms=0)
     append(log, b"other")
-    assert log.appending.as_leader(data, 1, now_ms=0) == Appended(0, 2, duplicate=True)
+    assert log.appending.as_leader(data, 1, now_ms=0) == Appended(0, 2, duplicate=True, append_time_ms=0)
     assert log.log_end_offset == 3
 
 

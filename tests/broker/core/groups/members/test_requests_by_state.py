@@ -126,11 +126,11 @@ EXPECTED: dict[str, list[tuple[str, str]]] = {
     ],
     "member commits": [
         ("UnknownMemberId", SAME), ("dict", SAME), ("RebalanceInProgress", SAME), ("dict", SAME),
-        ("IllegalGeneration", SAME),
+        ("GenerationOfNoGroup", SAME),
     ],
     "stale member commits": [
         ("UnknownMemberId", SAME), ("IllegalGeneration", SAME), ("IllegalGeneration", SAME),
-        ("IllegalGeneration", SAME), ("IllegalGeneration", SAME),
+        ("IllegalGeneration", SAME), ("GenerationOfNoGroup", SAME),
     ],
     "outsider commits": [
         ("dict", SAME), ("UnknownMemberId", SAME), ("UnknownMemberId", SAME), ("UnknownMemberId", SAME),
