@@ -29,7 +29,7 @@ from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess
 from strandline.simulation.engine.loop import SimulatedLoop
 from tests.forking.client import spawn
-from tests.workers import Scheduling, longest_first
+from tests.workers import Scheduling, in_share, longest_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,9 +64,17 @@ FUZZ_INPUTS = 1_000
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", help="mark what is not in this share of the tests, such as 0/2")
     group = parser.getgroup("hostile inputs")
     group.addoption("--fuzz-inputs", type=int, default=FUZZ_INPUTS, help="inputs of each attack on a port")
     group.addoption("--fuzz-seed", type=int, help="repeats the inputs of a failure; default: random")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks what is not in the share that this run has."""
+    share = item.config.getoption("--share")
+    if share and not in_share(item.nodeid, share):
+        item.add_marker(pytest.mark.other_share)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.workers import order, scope_of
+from tests.workers import in_share, order, scope_of
 
 TESTS = [
     ("tests/a/test_a.py::test_one", 1.0),
@@ -23,3 +23,10 @@ def test_files_stay_together_and_all_that_share_a_spark() -> None:
 
 def test_what_may_take_longest_begins_first_and_a_unit_keeps_its_order() -> None:
     assert order(TESTS) == [2, 5, 3, 0, 1, 4]
+
+
+def test_each_unit_is_in_one_share() -> None:
+    nodeids = [nodeid for nodeid, _ in TESTS]
+    shares = [[nodeid for nodeid in nodeids if in_share(nodeid, f"{number}/2")] for number in range(2)]
+    assert sorted([*shares[0], *shares[1]]) == sorted(nodeids)
+    assert not {scope_of(nodeid) for nodeid in shares[0]} & {scope_of(nodeid) for nodeid in shares[1]}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
+from zlib import crc32
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
@@ -27,6 +28,13 @@ def scope_of(nodeid: str) -> str:
     """The unit to which a test belongs: one worker runs all of it."""
     path = nodeid.partition("::")[0]
     return SPARK if path.startswith(SPARK_PATHS) and path != OWN_SPARK else path
+
+
+def in_share(nodeid: str, share: str) -> bool:
+    """Whether a test belongs to a share of all, such as `0/2`: the first of two. Each unit is in one of them,
+    the same in every run."""
+    number, count = map(int, share.split("/"))
+    return crc32(scope_of(nodeid).encode()) % count == number
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist ships no types
