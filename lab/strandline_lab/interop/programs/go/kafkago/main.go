@@ -95,7 +95,13 @@ func read(from *kafka.Reader, wanted int) ([]kafka.Message, error) {
 		}
 		found = append(found, message)
 	}
-	return found, from.CommitMessages(deadline, found...)
+	return found, again(func() error { return from.CommitMessages(deadline, found...) })
+}
+
+// again does the work until it succeeds. After the death of a broker kafka-go's CommitMessages may end with
+// "use of closed network connection": its caller commits again.
+func again(work func() error) error {
+	return claims.Until(func() (bool, error) { return work() == nil, deadline.Err() })
 }
 
 func goesOn() error {
@@ -211,11 +217,7 @@ func copied() error {
 				return err
 			}
 		}
-		// kafka-go gives up at once if its connection was closed, and leaves it to the caller to write again.
-		err := claims.Until(func() (bool, error) {
-			return write(to, half*claims.Half, (half+1)*claims.Half) == nil, deadline.Err()
-		})
-		if err != nil {
+		if err := write(to, half*claims.Half, (half+1)*claims.Half); err != nil {
 			return err
 		}
 		found, err := read(from, claims.Half)
