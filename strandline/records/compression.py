@@ -38,7 +38,7 @@ _XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") + (1).to_byte
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _ZSTD_LEVEL: Final = 1
 _LZ4_LEVEL: Final = 1
-"""The fast compressor, which the library does not take by itself."""
+"""The fast compressor; the library's default is a slower one."""
 _GZIP_LEVEL: Final = 6
 _FIRST_GUESS_BYTES: Final = 64 * 1024
 _GROWTH: Final = 4

@@ -77,15 +77,17 @@ class ProduceApi:
             done(refused)
             return True
         request = self._named(request)
-        if request.acks != ACKS_ALL and not self._log.standing.certain(_names(request)):
+        names = _names(request)
+        if request.acks != ACKS_ALL and not self._log.standing.certain(names):
             return False
         wanted = self._log.recompression.wanted
-        if any(map(wanted, _names(request), (found.records for _, found in each_partition(request.topics)))):
+        if any(map(wanted, names, (found.records for _, found in each_partition(request.topics)))):
             return False
         outcomes = self._outcomes(request, call, done)
         _charge(request, call)
         for position, (topic, found) in enumerate(_batches(request)):
-            self._append(request, topic, found, outcomes, position, sure=True)
+            if (batch := self._taken(topic, found, outcomes, position)) is not None:
+                self._append(request, topic, names[position], batch, outcomes, position, sure=True)
         outcomes.close()
         return True
 
@@ -109,15 +111,17 @@ class ProduceApi:
         for position, (topic, found) in enumerate(_batches(request)):
             if slices.used_up:
                 await slices.next()
+            batch = self._taken(topic, found, outcomes, position)
+            if batch is None:
+                continue
             name = TopicPartition(topic.name, found.partition)
-            if self._log.recompression.wanted(name, found.records):
-                records = bytes(found.records or b"")
-                anew = await self._log.recompression.of(name, records, call.caller)
+            if self._log.recompression.wanted(name, batch):
+                anew = await self._log.recompression.of(name, batch, call.caller)
                 if isinstance(anew, StrandlineError):
                     outcomes.note(position, name, None, None, anew)
                     continue
-                found = found._replace(records=memoryview(anew))
-            self._append(request, topic, found, outcomes, position, sure=name not in unsure)
+                batch = anew
+            self._append(request, topic, name, batch, outcomes, position, sure=name not in unsure)
         outcomes.close()
         await self._reply(request, await answer, reply)
 
@@ -148,32 +152,38 @@ class ProduceApi:
         except StrandlineError:
             return -1
 
+    def _taken(
+        self, topic: OfTopic[PartitionRecords], found: PartitionRecords, outcomes: _Outcomes, position: int
+    ) -> bytes | None:
+        """The batch for one partition; None if it is refused before any log is asked."""
+        records = bytes(found.records or b"")
+        if topic.unknown:
+            log = _log_of(topic, found.partition)
+            outcomes.note(position, log, Sequenced.of(records), None, unknown_id(topic.topic_id))
+            return None
+        batch = one_batch(records)
+        if isinstance(batch, StrandlineError):
+            message = batch.message if isinstance(batch, CorruptMessage) else None
+            outcomes.found(position, ProducedPartition(found.partition, code_of(batch), message=message))
+            return None
+        if is_transactional(batch):
+            code = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            outcomes.found(position, ProducedPartition(found.partition, code))
+            return None
+        return batch
+
     def _append(
         self,
         request: ProduceRequest,
         topic: OfTopic[PartitionRecords],
-        found: PartitionRecords,
+        name: TopicPartition,
+        records: bytes,
         outcomes: _Outcomes,
         position: int,
         *,
         sure: bool,
     ) -> None:
-        name, records = TopicPartition(topic.name, found.partition), one_batch(bytes(found.records or b""))
-        log = TopicPartition(topic.topic_id or topic.name, found.partition)
-        if topic.unknown:
-            batch = Sequenced.of(bytes(found.records or b""))
-            outcomes.note(position, log, batch, None, unknown_id(topic.topic_id))
-            return
-        if isinstance(records, StrandlineError):
-            message = records.message if isinstance(records, CorruptMessage) else None
-            refused = ProducedPartition(found.partition, code_of(records), message=message)
-            outcomes.found(position, refused)
-            return
-        if is_transactional(records):
-            code = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            outcomes.found(position, ProducedPartition(found.partition, code))
-            return
-        batch = Sequenced.of(records)
+        log, batch = _log_of(topic, name.partition), Sequenced.of(records)
         refusal = self._firsts.refusal(log, batch, self._clock.monotonic())
         any_first = refusal is None
         entry = ProduceEntry(
@@ -290,6 +300,11 @@ def _charge(request: ProduceRequest, call: Call) -> None:
 
 def _names(request: ProduceRequest) -> list[TopicPartition]:
     return [TopicPartition(topic, found.partition) for topic, found in each_partition(request.topics)]
+
+
+def _log_of(topic: OfTopic[PartitionRecords], partition: int) -> TopicPartition:
+    """The partition by its topic's id if the request has one, as for `RefusedFirsts`."""
+    return TopicPartition(topic.topic_id or topic.name, partition)
 
 
 def _batches(request: ProduceRequest) -> Iterator[tuple[OfTopic[PartitionRecords], PartitionRecords]]:

@@ -204,7 +204,7 @@ impl Client {
 fn read(consumer: &BaseConsumer, wanted: usize) -> Done<Vec<OwnedMessage>> {
     let mut found = Vec::new();
     until(|| {
-        // An error is news, such as of a broker that is gone: librdkafka goes on by itself.
+        // An error is news, such as of a broker that is gone: librdkafka goes on alone.
         if let Some(Ok(message)) = consumer.poll(Duration::from_millis(100)) {
             found.push(message.detach());
         }
