@@ -3,6 +3,7 @@ package claims
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"reflect"
@@ -39,6 +40,26 @@ func Claim(name string, work func() error) {
 	}
 }
 
+// Limited is Claim for work whose calls end with the context that it puts into deadline.
+func Limited(deadline *context.Context) func(string, func() error) {
+	return func(name string, work func() error) {
+		limited, cancel := context.WithTimeout(context.Background(), Limit)
+		defer cancel()
+		*deadline = limited
+		Claim(name, work)
+	}
+}
+
+// Each does the work with each value, and names the one with which it fails.
+func Each[T any](values []T, work func(T) error) error {
+	for _, value := range values {
+		if err := work(value); err != nil {
+			return fmt.Errorf("%v: %w", value, err)
+		}
+	}
+	return nil
+}
+
 // Same returns an error with both if they differ.
 func Same(found, expected any) error {
 	if !reflect.DeepEqual(found, expected) {
@@ -62,6 +83,17 @@ func KillLeader(topic string) error {
 	fmt.Println("kill the leader of", topic)
 	_, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	return err
+}
+
+// InHalves does the work for each half of the records, and has the leader killed in between.
+func InHalves(topic string, work func(from, until int) error) error {
+	if err := work(0, Half); err != nil {
+		return err
+	}
+	if err := KillLeader(topic); err != nil {
+		return err
+	}
+	return work(Half, 2*Half)
 }
 
 // Read prints a record that was read back, for the runner to compare.

@@ -235,14 +235,9 @@ func copied() error {
 	consumer := member(name, name)
 	defer producer.Close()
 	defer consumer.Close()
-	for half := range 2 {
-		if half == 1 {
-			if err := claims.KillLeader(name); err != nil {
-				return err
-			}
-		}
+	return claims.InHalves(name, func(from, until int) error {
 		batch := []*kgo.Record{}
-		for number := half * claims.Half; number < (half+1)*claims.Half; number++ {
+		for number := from; number < until; number++ {
 			text := strconv.Itoa(number)
 			record := kgo.KeyStringRecord("key-"+text, "value-"+text)
 			record.Partition = int32(number % 3)
@@ -252,7 +247,7 @@ func copied() error {
 		if err := producer.ProduceSync(deadline, batch...).FirstErr(); err != nil {
 			return err
 		}
-		found, err := read(consumer, claims.Half)
+		found, err := read(consumer, until-from)
 		if err != nil {
 			return err
 		}
@@ -260,28 +255,18 @@ func copied() error {
 			header := each.Headers[0]
 			claims.Read(int(each.Partition), each.Key, header.Key, header.Value, each.Value)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func main() {
 	claims.Version("github.com/twmb/franz-go")
 	client := connect()
 	admin = kadm.NewClient(client)
-	claim := func(name string, work func() error) {
-		var cancel context.CancelFunc
-		deadline, cancel = context.WithTimeout(context.Background(), claims.Limit)
-		defer cancel()
-		claims.Claim(name, work)
-	}
+	claim := claims.Limited(&deadline)
 	claim("topics are created and described", described)
 	claim("batches of each codec are acknowledged, idempotent", func() error {
-		for _, codec := range codecs {
-			if err := produce(codec, records); err != nil {
-				return fmt.Errorf("%v: %w", codec, err)
-			}
-		}
-		return nil
+		return claims.Each(codecs, func(codec kgo.CompressionCodec) error { return produce(codec, records) })
 	})
 	claim("a group reads, commits, and goes on where it was", goesOn)
 	for _, balancer := range []kgo.GroupBalancer{kgo.RangeBalancer(), kgo.CooperativeStickyBalancer()} {

@@ -211,16 +211,11 @@ func copied() error {
 	to, from := writer(name), member(name, name)
 	defer to.Close()
 	defer from.Close()
-	for half := range 2 {
-		if half == 1 {
-			if err := claims.KillLeader(name); err != nil {
-				return err
-			}
-		}
-		if err := write(to, half*claims.Half, (half+1)*claims.Half); err != nil {
+	return claims.InHalves(name, func(first, end int) error {
+		if err := write(to, first, end); err != nil {
 			return err
 		}
-		found, err := read(from, claims.Half)
+		found, err := read(from, end-first)
 		if err != nil {
 			return err
 		}
@@ -228,26 +223,16 @@ func copied() error {
 			header := each.Headers[0]
 			claims.Read(each.Partition, each.Key, header.Key, header.Value, each.Value)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func main() {
 	claims.Version("github.com/segmentio/kafka-go")
-	claim := func(name string, work func() error) {
-		var cancel context.CancelFunc
-		deadline, cancel = context.WithTimeout(context.Background(), claims.Limit)
-		defer cancel()
-		claims.Claim(name, work)
-	}
+	claim := claims.Limited(&deadline)
 	claim("topics are created and described", described)
 	claim("batches of each codec are acknowledged", func() error {
-		for _, codec := range codecs {
-			if err := produce(codec, records); err != nil {
-				return fmt.Errorf("%v: %w", codec, err)
-			}
-		}
-		return nil
+		return claims.Each(codecs, func(codec kafka.Compression) error { return produce(codec, records) })
 	})
 	claim("a group reads, commits, and goes on where it was", goesOn)
 	for _, balancer := range []kafka.GroupBalancer{kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}} {

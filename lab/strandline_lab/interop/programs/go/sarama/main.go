@@ -135,14 +135,9 @@ func copied(addresses []string, common *sarama.Config, admin sarama.ClusterAdmin
 			group.Consume(ctx, []string{name}, found)
 		}
 	}()
-	for half := range 2 {
-		if half == 1 {
-			if err := claims.KillLeader(name); err != nil {
-				return err
-			}
-		}
+	return claims.InHalves(name, func(from, until int) error {
 		batch := []*sarama.ProducerMessage{}
-		for number := half * claims.Half; number < (half+1)*claims.Half; number++ {
+		for number := from; number < until; number++ {
 			text := fmt.Sprint(number)
 			batch = append(batch, &sarama.ProducerMessage{
 				Topic: name, Partition: int32(number % 3),
@@ -162,8 +157,8 @@ func copied(addresses []string, common *sarama.Config, admin sarama.ClusterAdmin
 				return ctx.Err()
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func main() {
