@@ -81,6 +81,17 @@ def outcomes(results: Sequence[TopicResult]) -> Outcomes:
 
 
 @asynccontextmanager
+async def ending_term(session: Coordination, **settings: Any) -> AsyncIterator[Term]:
+    """`term_in`, whose recorder ends with the block: else it looks for its brokers, and says so, for as long
+    as the loop of all tests runs."""
+    term = term_in(session, **settings)
+    try:
+        yield term
+    finally:
+        await term.recorder.close()
+
+
+@asynccontextmanager
 async def in_memory(brokers: Sequence[int] = (1, 2), **settings: Any) -> AsyncIterator[InMemory]:
     """A term with these brokers registered."""
     tree = ZnodeTree()
@@ -98,8 +109,5 @@ async def in_memory(brokers: Sequence[int] = (1, 2), **settings: Any) -> AsyncIt
     for path in roots:
         await observer.ensure_path(path)
     await register(observer, brokers)
-    term = term_in(session, **settings)
-    try:
+    async with ending_term(session, **settings) as term:
         yield InMemory(tree, session, observer, term, Topics(term))
-    finally:
-        await term.recorder.close()

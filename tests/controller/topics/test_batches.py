@@ -19,7 +19,7 @@ from strandline.vocabulary.admin import NewTopic
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import ChangeKind, Command, RequestState, StateChangeEvent
 from tests.controller.support.running import MULTI_BYTES
-from tests.controller.support.tree_term import InMemory, in_memory, term_in
+from tests.controller.support.tree_term import InMemory, ending_term, in_memory
 from tests.controller.support.znodes_seen import kept_events
 
 NAMES = [f"t{number:02}" for number in range(20)]
@@ -256,9 +256,9 @@ async def test_topics_that_exist_are_found_together() -> None:
     async with in_memory() as memory:
         await memory.create(*NAMES[:15], partitions=3)
         memory.session.multis.clear()
-        next_term = Topics(term_in(memory.session))  # it has not read which topics there are
         new = [NewTopic(name, 0, assignments=[(1, 2)] * 3) for name in NAMES]
-        results = await next_term.create(new, (), validate_only=False, internal=False)
+        async with ending_term(memory.session) as next_term:  # it has not read which topics there are
+            results = await Topics(next_term).create(new, (), validate_only=False, internal=False)
         assert [each.error is None for each in results] == [False] * 15 + [True] * 5
         assert {type(each.error) for each in results[:15]} == {TopicAlreadyExists}
         assert len(memory.session.multis) == 2
@@ -327,7 +327,8 @@ async def test_the_next_controller_deletes_what_is_marked() -> None:
         memory.tree.meanwhile = lambda _: None
         left = await memory.names()
         assert left and left != NAMES
-        await Topics(term_in(memory.observer)).resume()
+        async with ending_term(memory.observer) as next_term:
+            await Topics(next_term).resume()
         await check_removed(memory)
 
 
