@@ -85,3 +85,12 @@ from strandline.errors.security import (
     TransactionalIdAuthorizationFailed as TransactionalIdAuthorizationFailed,
 )
 from strandline.errors.security import UnsupportedSaslMechanism as UnsupportedSaslMechanism
+from strandline.errors.transactions import ConcurrentTransactions as ConcurrentTransactions
+from strandline.errors.transactions import InvalidProducerIdMapping as InvalidProducerIdMapping
+from strandline.errors.transactions import InvalidTransactionState as InvalidTransactionState
+from strandline.errors.transactions import InvalidTransactionTimeout as InvalidTransactionTimeout
+from strandline.errors.transactions import ProducerFenced as ProducerFenced
+from strandline.errors.transactions import TransactionAbortable as TransactionAbortable
+from strandline.errors.transactions import TransactionalIdNotFound as TransactionalIdNotFound
+from strandline.errors.transactions import TransactionCoordinatorFenced as TransactionCoordinatorFenced
+from strandline.errors.transactions import UnstableOffsetCommit as UnstableOffsetCommit

@@ -9,23 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from strandline.errors import StrandlineError
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from strandline.vocabulary.asks import Asks
 from strandline.vocabulary.log_position import LogPosition, same_topic
 
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
-
-Answered = TypeVar("Answered")
-
-
-class Asks(Generic[Answered]):
-    """A request that a coordinator answers by an `Answered`, or refuses."""
-
-    __slots__ = ()
-
 
 # --- membership ---------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from strandline.ids import (
     PartitionKey,
     TopicId,
 )
-from strandline.vocabulary.typed_json import (
+from strandline.vocabulary.parsing.typed_json import (
     INT32_MAX,
     UnreadableJson,
     broker_number,

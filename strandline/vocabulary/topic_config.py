@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from strandline.config.limits import KIB, MIB, STORED_BATCH_BYTES_MAX
 from strandline.errors import InvalidConfig
-from strandline.vocabulary.typed_json import INT32_MAX, INT64_MAX
+from strandline.vocabulary.parsing.typed_json import INT32_MAX, INT64_MAX
 
 SHOWN_CHARS_MAX: Final = 64
 PRODUCERS_CODEC: Final = "producer"

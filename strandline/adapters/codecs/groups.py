@@ -59,7 +59,7 @@ from strandline.vocabulary.groups import (
     TaskChangeKind,
 )
 from strandline.vocabulary.metadata import Endpoint
-from strandline.vocabulary.typed_json import INT64_MAX
+from strandline.vocabulary.parsing.typed_json import INT64_MAX
 
 
 def _rpc(

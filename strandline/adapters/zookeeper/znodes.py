@@ -20,8 +20,7 @@ from strandline.vocabulary.metadata import (
     Endpoint,
     Registration,
 )
-from strandline.vocabulary.topics import check_topic_name, is_topic_name
-from strandline.vocabulary.typed_json import (
+from strandline.vocabulary.parsing.typed_json import (
     INT32_MAX,
     UnreadableJson,
     broker_numbers,
@@ -30,6 +29,7 @@ from strandline.vocabulary.typed_json import (
     text,
     unreadable_as,
 )
+from strandline.vocabulary.topics import check_topic_name, is_topic_name
 
 CLUSTER_ID: Final = "/cluster_id"
 CLUSTER_ID_LENGTH_MAX: Final = 128

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from strandline.vocabulary.typed_json import integer, text
+from strandline.vocabulary.parsing.typed_json import integer, text
 
 EVENT: Final = "a step of a record"
 """The `event` of such a line."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from strandline.broker.core.groups.effects import Append
+from strandline.broker.core.coordinators.effects import Append
 from strandline.broker.core.replication.produce_ticket import Produced, ProduceOutcome
 from strandline.broker.replicas.leadership import Leadership
 from strandline.config.limits import KIB, MIB

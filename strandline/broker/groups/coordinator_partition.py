@@ -13,17 +13,9 @@ from typing import Final
 
 import structlog
 
+from strandline.broker.core.coordinators.effects import Answer, Append, Call, Instant
 from strandline.broker.core.groups.coordinator import Coordinator, GroupOffsets
-from strandline.broker.core.groups.effects import (
-    Answer,
-    Append,
-    Call,
-    Effect,
-    Failed,
-    GroupEvent,
-    Instant,
-    Publish,
-)
+from strandline.broker.core.groups.effects import Effect, Failed, GroupEvent, Publish
 from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.appender import Appender
@@ -45,7 +37,7 @@ from strandline.ids import OFFSETS_TOPIC
 from strandline.ports import Clock
 from strandline.records import BatchHeader, Record, decode_batch, iterate
 from strandline.security.principal import Principal
-from strandline.vocabulary.groups import Answered, Asks
+from strandline.vocabulary.asks import Answered, Asks
 
 logger = structlog.get_logger(__name__)
 

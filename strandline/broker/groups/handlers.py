@@ -65,9 +65,8 @@ from strandline.security.rights import (
 )
 from strandline.serving.unfinished import unfinished_noted
 from strandline.tasks import Slices
+from strandline.vocabulary.asks import Answered, Asks
 from strandline.vocabulary.groups import (
-    Answered,
-    Asks,
     DescribedGroup,
     FetchedOffsets,
     Heartbeat,
@@ -86,7 +85,7 @@ from strandline.vocabulary.groups import (
 )
 from strandline.vocabulary.log_position import is_foreign
 from strandline.vocabulary.metadata import Endpoint, PartitionMetadata, Registration, TopicMetadata
-from strandline.vocabulary.typed_json import INT32_MAX
+from strandline.vocabulary.parsing.typed_json import INT32_MAX
 
 _UUID_LENGTH: Final = 36
 

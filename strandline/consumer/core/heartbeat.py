@@ -15,13 +15,7 @@ from itertools import count
 
 from strandline.config.consumer import ConsumerSettings
 from strandline.errors import NotCoordinator, StrandlineError
-from strandline.vocabulary.groups import (
-    Heartbeat,
-    Joined,
-    LeaveGroup,
-    LeavingMember,
-    MemberIdGiven,
-)
+from strandline.vocabulary.groups import Heartbeat, Joined, LeaveGroup, LeavingMember, MemberIdGiven
 
 
 @dataclass(frozen=True, slots=True)

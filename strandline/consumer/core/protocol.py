@@ -34,8 +34,8 @@ from typing import Final
 
 from strandline.errors import InconsistentGroupProtocol
 from strandline.ids import TopicPartition
-from strandline.vocabulary.fields import INT16, INT32, FieldReader, int32s, string
 from strandline.vocabulary.groups import NO_GENERATION
+from strandline.vocabulary.parsing.fields import INT16, INT32, FieldReader, int32s, string
 
 EAGER_VERSION: Final = 0
 DRAFT_VERSION: Final = 1

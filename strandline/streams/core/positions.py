@@ -29,8 +29,8 @@ from typing import Final
 from strandline.ids import TopicId, TopicPartition
 from strandline.streams.core.changelog import LOGS_KEY, POSITION_KEY, UnreadableState
 from strandline.streams.core.origins import Origins
-from strandline.vocabulary.fields import INT8, INT16, INT32, FieldReader, string
 from strandline.vocabulary.log_position import LogPosition
+from strandline.vocabulary.parsing.fields import INT8, INT16, INT32, FieldReader, string
 
 _VERSION: Final = 0
 _VERSION_BYTE: Final = INT8.pack(_VERSION)

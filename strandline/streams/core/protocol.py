@@ -18,8 +18,8 @@ from typing import Final
 
 from strandline.errors import InconsistentGroupProtocol
 from strandline.streams.core.task import TaskId
-from strandline.vocabulary.fields import INT16, INT32, FieldReader, int32s, string
 from strandline.vocabulary.groups import NO_GENERATION
+from strandline.vocabulary.parsing.fields import INT16, INT32, FieldReader, int32s, string
 
 VERSION: Final = 0
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from strandline.broker.core.groups.effects import Append
+from strandline.broker.core.coordinators.effects import Append
 from strandline.broker.groups.appender import APPEND_BYTES_MAX, Appender
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import MessageTooLarge, NotLeaderOrFollower, StrandlineError

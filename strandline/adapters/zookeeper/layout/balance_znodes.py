@@ -9,9 +9,9 @@ from strandline.adapters.zookeeper.znodes import BALANCE, dump, reading
 from strandline.config.limits import BALANCE_REASONS_BYTES_MAX, PARTITIONS_PER_TOPIC_MAX, ZNODE_BYTES_MAX
 from strandline.ids import TopicId, TopicPartition
 from strandline.vocabulary.metadata import Balance, BalanceMove, BalanceState
+from strandline.vocabulary.parsing.typed_json import broker_numbers, integer, text
 from strandline.vocabulary.state_changes import dump_asked_by, load_asked_by
 from strandline.vocabulary.topics import check_topic_name
-from strandline.vocabulary.typed_json import broker_numbers, integer, text
 
 HEAD_BYTES_MAX: Final = 8 * 1024
 """What a balance has beside its moves and reasons."""

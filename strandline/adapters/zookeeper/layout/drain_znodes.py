@@ -7,8 +7,8 @@ from typing import Any
 from strandline.adapters.zookeeper.znodes import drain, dump, reading
 from strandline.ids import BrokerEpoch
 from strandline.vocabulary.metadata import Drain
+from strandline.vocabulary.parsing.typed_json import integer
 from strandline.vocabulary.state_changes import dump_asked_by, load_asked_by
-from strandline.vocabulary.typed_json import integer
 
 
 def dump_drain(wanted: Drain) -> bytes:

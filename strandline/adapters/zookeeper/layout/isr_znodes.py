@@ -12,8 +12,8 @@ import structlog
 from strandline.adapters.zookeeper.znodes import dump, isr, reading
 from strandline.ids import NO_EPOCH, BrokerEpoch, LeaderEpoch
 from strandline.vocabulary.metadata import IsrMember, LogCondition, LogStatement, PartitionState
+from strandline.vocabulary.parsing.typed_json import INT32_MAX, broker_number, integer, text
 from strandline.vocabulary.state_changes import StateChangeEvent, dump_event, load_event
-from strandline.vocabulary.typed_json import INT32_MAX, broker_number, integer, text
 
 logger = structlog.get_logger(__name__)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from strandline.adapters.zookeeper.znodes import dump, reading
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
+from strandline.vocabulary.parsing.typed_json import INT32_MAX, broker_number, integer, text
 from strandline.vocabulary.state_changes import (
     AskedBy,
     Command,
@@ -17,7 +18,6 @@ from strandline.vocabulary.state_changes import (
     dump_asked_by,
     load_asked_by,
 )
-from strandline.vocabulary.typed_json import INT32_MAX, broker_number, integer, text
 
 
 def dump_state_changes(changes: Sequence[StateChange]) -> bytes:

@@ -7,8 +7,8 @@ from typing import Any
 from strandline.adapters.zookeeper.znodes import dump, reading, reassigned
 from strandline.ids import TopicId
 from strandline.vocabulary.metadata import Deadline, Reassignment, Replaced
+from strandline.vocabulary.parsing.typed_json import broker_numbers, integer, text
 from strandline.vocabulary.state_changes import dump_asked_by, load_asked_by
-from strandline.vocabulary.typed_json import broker_numbers, integer, text
 
 
 def dump_reassignment(wanted: Reassignment) -> bytes:

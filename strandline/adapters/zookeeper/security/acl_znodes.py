@@ -21,7 +21,7 @@ from strandline.security.acls import (
     ResourceType,
 )
 from strandline.security.principal import Principal
-from strandline.vocabulary.typed_json import text, unreadable_as
+from strandline.vocabulary.parsing.typed_json import text, unreadable_as
 
 ACL: Final = "/acl"
 CHANGES: Final = "/security/changes"

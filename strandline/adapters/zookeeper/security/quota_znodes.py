@@ -22,7 +22,7 @@ from strandline.security.quotas.model import (
     check_limit,
     parse_quota,
 )
-from strandline.vocabulary.typed_json import text
+from strandline.vocabulary.parsing.typed_json import text
 
 QUOTAS: Final = "/config/quotas"
 

@@ -17,7 +17,7 @@ from strandline.adapters.zookeeper.znodes import UnreadableZnode, dump, reading
 from strandline.errors import InvalidRequest
 from strandline.security.login.credentials import Credential, Credentials
 from strandline.security.login.mechanisms import check_user_name
-from strandline.vocabulary.typed_json import integer, text
+from strandline.vocabulary.parsing.typed_json import integer, text
 
 USERS: Final = "/config/users"
 

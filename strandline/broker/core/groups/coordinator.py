@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple, assert_never
 
+from strandline.broker.core.coordinators.effects import Call, Instant
 from strandline.broker.core.groups import member_requests, rebalance
-from strandline.broker.core.groups.effects import Call, Effect, Instant
+from strandline.broker.core.groups.effects import Effect
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import GroupLimits, check_group, check_join, cut
 from strandline.broker.core.groups.offset_keeper import OffsetKeeper
@@ -55,9 +56,8 @@ from strandline.errors import (
 from strandline.records import Headers
 from strandline.room import first_of_most
 from strandline.security.principal import Principal
+from strandline.vocabulary.asks import Answered, Asks
 from strandline.vocabulary.groups import (
-    Answered,
-    Asks,
     Heartbeat,
     JoinAnswer,
     LeaveGroup,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.groups import rebalance
-from strandline.broker.core.groups.effects import Call, EventKind
+from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.limits import cut
 from strandline.broker.core.groups.rebalance import COMPLETING, PREPARING
 from strandline.broker.core.groups.state.group import Group

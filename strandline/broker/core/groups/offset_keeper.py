@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.groups.batches import BatchedWrite
-from strandline.broker.core.groups.effects import Call
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import check_offset
 from strandline.broker.core.groups.requests import Commit, DeleteOffsets

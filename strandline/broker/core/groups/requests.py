@@ -10,12 +10,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from strandline.broker.core.groups.effects import Call
+from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.groups.state.present_topics import NOTHING_KNOWN, PresentTopics
 from strandline.ids import TopicPartition
+from strandline.vocabulary.asks import Answered, Asks
 from strandline.vocabulary.groups import (
-    Answered,
-    Asks,
     DescribedGroup,
     Heartbeat,
     JoinAnswer,

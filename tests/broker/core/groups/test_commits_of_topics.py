@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.broker.core.groups.effects import Append
+from strandline.broker.core.coordinators.effects import Append
 from strandline.broker.core.groups.records import (
     TOPIC_ID_HEADER,
     UnreadableGroupRecord,

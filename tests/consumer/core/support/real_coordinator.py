@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from strandline.broker.core.coordinators.effects import Answer as Answered
+from strandline.broker.core.coordinators.effects import Append, Instant
 from strandline.broker.core.groups.coordinator import Coordinator as Core
-from strandline.broker.core.groups.effects import Answer as Answered
-from strandline.broker.core.groups.effects import Append, Effect, Instant
+from strandline.broker.core.groups.effects import Effect
 from strandline.broker.core.groups.requests import DescribeGroup, Join
 from strandline.errors import NotCoordinator, StrandlineError
 from strandline.vocabulary.groups import (

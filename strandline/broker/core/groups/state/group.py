@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from strandline.broker.core.groups.effects import Call
+from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
 from strandline.broker.core.groups.records import GENERATION_MAX, GroupValue, ReadTopics
 from strandline.broker.core.groups.state.member import Member

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline.broker.core.groups.effects import Call
+from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.groups.records import StoredMember
 from strandline.broker.core.groups.state_bytes import MEMBER_BYTES, OWNED_BYTES
 from strandline.ids import TopicPartition

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from strandline.broker.core.groups.effects import Call, EventKind
+from strandline.broker.core.coordinators.effects import Call
+from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.limits import cut
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.turn import Turn

@@ -13,7 +13,7 @@ from typing import Final
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.member import Member
 from strandline.errors import InconsistentGroupProtocol
-from strandline.vocabulary.fields import INT16, FieldReader
+from strandline.vocabulary.parsing.fields import INT16, FieldReader
 
 CONSUMERS: Final = "consumer"
 """The protocol type of consumers, strandline's and Kafka's. Members of other types say something else."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from strandline.broker.core.groups.effects import Call, EventKind, GroupEvent
+from strandline.broker.core.coordinators.effects import Call
+from strandline.broker.core.groups.effects import EventKind, GroupEvent
 from strandline.broker.core.groups.limits import check_task, cut
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.turn import Turn

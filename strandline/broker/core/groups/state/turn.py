@@ -6,17 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strandline.broker.core.groups.effects import (
-    Answer,
-    Append,
-    Call,
-    Effect,
-    EventKind,
-    Failed,
-    GroupEvent,
-    Instant,
-    Publish,
-)
+from strandline.broker.core.coordinators.effects import Answer, Append, Call, Instant
+from strandline.broker.core.groups.effects import Effect, EventKind, Failed, GroupEvent, Publish
 from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.replay import replay
@@ -26,7 +17,7 @@ from strandline.broker.core.groups.timers import Timer, Timers
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, NotLeaderOrFollower, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.security.principal import Principal
-from strandline.vocabulary.groups import Answered
+from strandline.vocabulary.asks import Answered
 
 OnResult = Callable[[int, StrandlineError | None], None]
 """Called with the write's id and its error, None if it is committed."""

@@ -40,12 +40,7 @@ from strandline.errors import (
 )
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, Right
-from strandline.vocabulary.groups import (
-    CommittedOffset,
-    FetchedOffsets,
-    OffsetCommit,
-    OffsetFetch,
-)
+from strandline.vocabulary.groups import CommittedOffset, FetchedOffsets, OffsetCommit, OffsetFetch
 from strandline.vocabulary.log_position import same_topic
 
 P = TypeVar("P")

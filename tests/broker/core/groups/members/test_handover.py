@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from strandline.broker.core.coordinators.effects import Answer
 from strandline.broker.core.groups.coordinator import Coordinator
-from strandline.broker.core.groups.effects import Answer
 from strandline.broker.core.groups.records import (
     GroupValue,
     StoredMember,

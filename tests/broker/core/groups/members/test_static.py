@@ -15,12 +15,7 @@ from strandline.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from strandline.vocabulary.groups import (
-    GroupProtocol,
-    Joined,
-    OwnershipChange,
-    OwnershipKind,
-)
+from strandline.vocabulary.groups import GroupProtocol, Joined, OwnershipChange, OwnershipKind
 from tests.broker.core.groups.support.stage import LIMITS, RANGE, REBALANCE_MS, SESSION_MS, Stage, partition
 
 NEWS = (GroupProtocol("range", b"other topics"),)

@@ -6,18 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from strandline.broker.core.coordinators.effects import Answer, Append, Call, Instant
 from strandline.broker.core.groups.coordinator import Coordinator
-from strandline.broker.core.groups.effects import (
-    Answer,
-    Append,
-    Call,
-    Effect,
-    EventKind,
-    Failed,
-    GroupEvent,
-    Instant,
-    Publish,
-)
+from strandline.broker.core.groups.effects import Effect, EventKind, Failed, GroupEvent, Publish
 from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.core.groups.requests import (
     Commit,
@@ -31,8 +22,8 @@ from strandline.errors import CoordinatorNotAvailable, NotCoordinator, Strandlin
 from strandline.ids import TopicPartition
 from strandline.records import Headers
 from strandline.security.principal import Principal
+from strandline.vocabulary.asks import Asks
 from strandline.vocabulary.groups import (
-    Asks,
     CommittedOffset,
     DescribedGroup,
     FetchedOffsets,

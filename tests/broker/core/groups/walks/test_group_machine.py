@@ -22,7 +22,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from strandline.broker.core.groups.effects import Append
+from strandline.broker.core.coordinators.effects import Append
 from strandline.broker.core.groups.records import (
     GroupKey,
     GroupValue,

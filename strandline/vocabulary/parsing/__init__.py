@@ -1,0 +1,1 @@
+"""Checked reads of input that is not trusted: binary fields, and JSON."""

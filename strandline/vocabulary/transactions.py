@@ -1,0 +1,131 @@
+"""Values that producers, coordinators of transactions and leaders of partitions exchange (KIP-98, KIP-890).
+
+Times are milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+from strandline.vocabulary.asks import Asks
+from strandline.vocabulary.log import ProducerIdentity
+
+EPOCH_MAX: Final = 2**15 - 1
+"""Of a producer. Its last one only ends a transaction: the next producer gets another id."""
+NO_PRODUCER: Final = ProducerIdentity(-1, -1)
+"""Of a client that has no identity yet."""
+
+PartitionResults = Mapping[TopicPartition, StrandlineError | None]
+
+
+class TransactionState(Enum):
+    """States by Kafka's names."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"
+
+
+# --- producers ask their coordinator ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InitTransactions(Asks[ProducerIdentity]):
+    """Fences earlier producers of this id, ends their transaction, and asks for an identity.
+
+    `producer`: the identity that the client has (KIP-360), or NO_PRODUCER. `new_id` is one that no producer
+    has, if the broker has one at hand: for a new transactional id, and once the epochs are used up.
+    """
+
+    transactional_id: str
+    timeout_ms: int
+    producer: ProducerIdentity = NO_PRODUCER
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions(Asks[PartitionResults]):
+    """Adds partitions to the transaction, and begins it if there is none.
+
+    `verify_only`: adds nothing, and asks whether they are in it. An answer for each partition; an error for
+    all of them refuses the request as a whole.
+    """
+
+    transactional_id: str
+    producer: ProducerIdentity
+    partitions: Sequence[TopicPartition]
+    verify_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransaction(Asks[ProducerIdentity]):
+    """Commits or aborts; answered once the decision is in the log. `next_epoch`: the client takes the next
+    identity from the answer (transactions v2); without it the answer has the client's own."""
+
+    transactional_id: str
+    producer: ProducerIdentity
+    commit: bool
+    next_epoch: bool = False
+
+
+# --- tools --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTransaction:
+    """`started_ms` is -1 while none is open; `partitions` those of the open or ending one."""
+
+    transactional_id: str
+    producer: ProducerIdentity
+    state: TransactionState
+    timeout_ms: int
+    started_ms: int = -1
+    partitions: Sequence[TopicPartition] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTransaction(Asks[DescribedTransaction]):
+    transactional_id: str
+
+
+class ListedTransaction(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    state: TransactionState
+    started_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListTransactions(Asks[Sequence[ListedTransaction]]):
+    """All transactional ids of one coordinator."""
+
+
+# --- coordinators tell leaders ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The end of a producer's transaction, for the log of each partition in it.
+
+    `producer` has the epoch with which the marker is written: earlier ones are fenced by it from then on.
+    `coordinator_epoch` is the leader epoch of the coordinator's partition: a lower one is refused.
+    """
+
+    producer: ProducerIdentity
+    commit: bool
+    coordinator_epoch: int
+
+
+class MarkerEntry(NamedTuple):
+    """A marker for one partition."""
+
+    name: TopicPartition
+    marker: Marker
