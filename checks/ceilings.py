@@ -14,9 +14,9 @@ GENERATED: Final = "*_pb2*.py"
 
 CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 880,
-    "strandline/adapters": 13_900,
+    "strandline/adapters": 13_910,
     "strandline/auditing": 1_170,
-    "strandline/broker": 36_110,
+    "strandline/broker": 36_640,
     "strandline/cli": 6_680,
     "strandline/client": 5_740,
     "strandline/config": 1_700,
@@ -28,7 +28,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/pipeline": 7_760,
     "strandline/ports": 590,
     "strandline/producer": 2_730,
-    "strandline/records": 1_490,
+    "strandline/records": 1_600,
     "strandline/report": 680,
     "strandline/rpc": 0,
     "strandline/security": 3_450,
@@ -36,7 +36,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/simulation": 4_120,
     "strandline/streams": 6_570,
     "strandline/testing": 1_650,
-    "strandline/vocabulary": 2_760,
+    "strandline/vocabulary": 2_770,
     "lab/strandline_lab": 24,
     "lab/strandline_lab/auditing": 890,
     "lab/strandline_lab/bench": 5_390,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 10_760,
-    "tests": 134_650,
+    "tests": 135_270,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

@@ -28,7 +28,7 @@ from strandline.records.encode import (
     pack_values,
     pack_within,
 )
-from strandline.records.filter import emptied, gap_batch, keep_records
+from strandline.records.filter import emptied, gap_batch, keep_records, without_transaction
 from strandline.records.header import (
     HEADER_BYTES,
     STAMP_BYTES,
@@ -69,4 +69,5 @@ __all__ = [
     "stamp",
     "validate",
     "with_append_time",
+    "without_transaction",
 ]

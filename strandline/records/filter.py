@@ -17,7 +17,7 @@ from strandline.errors import CorruptMessage
 from strandline.ids import NO_PRODUCER
 from strandline.records.compression import Codec, compress, decompress
 from strandline.records.encode import NO_SEQUENCE
-from strandline.records.header import HEADER_BYTES, MAGIC, BatchHeader, assemble
+from strandline.records.header import HEADER_BYTES, MAGIC, TRANSACTIONAL, BatchHeader, assemble
 from strandline.records.varint import VARINTS, decode_varint
 
 _NO_TIMESTAMP: Final = -1
@@ -38,6 +38,15 @@ def emptied(header: BatchHeader) -> bytes:
         attributes=0, base_timestamp=_NO_TIMESTAMP, max_timestamp=_NO_TIMESTAMP, record_count=0
     )
     return assemble(bare, b"")
+
+
+def without_transaction(batch: bytes) -> bytes:
+    """A committed batch as if it had been written outside its transaction: it no longer needs the marker."""
+    header = BatchHeader.parse(batch)
+    plain = header._replace(attributes=header.attributes & ~TRANSACTIONAL)
+    if header.base_sequence < 0:
+        plain = plain._replace(producer_id=NO_PRODUCER, producer_epoch=-1)
+    return assemble(plain, batch[HEADER_BYTES:])
 
 
 def keep_records(

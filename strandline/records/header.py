@@ -30,8 +30,8 @@ AFTER_CRC: Final = struct.Struct(">hiqqqhii")
 
 _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
-_TRANSACTIONAL: Final = 0x10
-_CONTROL: Final = 0x20
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
 _DELETE_HORIZON: Final = 0x40
 _BATCH_LENGTH_MIN: Final = HEADER_BYTES - LENGTH_PREFIX_BYTES
 
@@ -112,11 +112,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def is_gap(self) -> bool:
@@ -214,7 +214,11 @@ def check_consistent(header: BatchHeader) -> None:
         )
     if header.attributes & _CODEC_MASK > Codec.ZSTD:
         _ = header.codec
-    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
+    if header.producer_id < 0:
+        return
+    # Brokers write markers, and offsets of groups in a transaction, without a sequence.
+    least = -1 if header.is_transactional else 0
+    if header.producer_epoch < 0 or header.base_sequence < least:
         raise InvalidRecord(
             f"batch of producer {header.producer_id} has epoch {header.producer_epoch} "
             f"and base sequence {header.base_sequence}; both must be at least 0"
