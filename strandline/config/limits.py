@@ -31,6 +31,7 @@ SEGMENT_INDEX_ROWS_MAX: Final = 1_000_000
 """16 bytes each in memory; a segment whose index is full is rolled."""
 
 PRODUCERS_PER_PARTITION_MAX: Final = 10_000
+OPEN_TRANSACTIONS_PER_PARTITION_MAX: Final = 50_000
 PRODUCER_BATCHES_REMEMBERED: Final = 10
 """Batches of a producer that a partition remembers, and so the most that an idempotent producer has in flight
 there. Kafka's brokers remember five, and its clients rely on no more."""

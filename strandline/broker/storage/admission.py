@@ -47,17 +47,17 @@ def known(base_offset: int, last_offset: int, header: BatchHeader, config: Topic
 
 
 def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> BatchHeader:
-    """Checks a producer's request: one plain batch at a time.
+    """Checks a producer's request: one batch at a time, without the marks that only brokers make.
 
     `keyed`: the topic is compacted, so each record needs a key. Records are read for this check only.
     Raises CorruptMessage, MessageTooLarge, InvalidRecord, UnsupportedCompression.
     """
     headers = validate(records, bytes_max=bytes_max)
     header = headers[0]
-    marked = header.is_control or header.is_transactional or header.delete_horizon_ms is not None
+    marked = header.is_control or header.delete_horizon_ms is not None
     if len(headers) != 1 or marked:
         raise InvalidRecord(
-            f"one plain batch is taken at a time; these are {len(headers)}, "
+            f"one batch of records is taken at a time; these are {len(headers)}, "
             f"the first with attributes {header.attributes:#06x}"
         )
     if header.record_count != header.last_offset_delta + 1:
@@ -75,6 +75,8 @@ def check_client(records: bytes, header: BatchHeader, config: TopicConfig, now_m
     """What only batches of clients have to pass. Raises InvalidRecord, InvalidTimestamp."""
     if header.base_offset != 0:
         raise InvalidRecord(f"the batch has base offset {header.base_offset}: only a log gives offsets")
+    if header.is_transactional and header.base_sequence < 0:
+        raise InvalidRecord(f"the batch is in a transaction, without a producer's sequence: {header}")
     check_times(records, header, config, now_ms)
     if has_header_without_key(records, header):
         raise InvalidRecord("a record of the batch has a header without a key")

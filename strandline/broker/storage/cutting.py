@@ -41,7 +41,8 @@ class Cutting:
                     )
                 load_producers(
                     parts.directory, parts.segments, parts.producers,
-                    end=offset, files=parts.files, now_ms=parts.clock.wall_ms(),
+                    end=offset, clean_offset=facts.clean_offset,
+                    files=parts.files, now_ms=parts.clock.wall_ms(),
                 )  # fmt: skip
             offset = min(offset, parts.end)
             parts.save_epochs(changed=parts.epochs.truncate_from_end(offset))
@@ -99,6 +100,7 @@ class Cutting:
             parts.state.change(log_start_offset=offset)
             while len(parts.segments) > 1 and parts.segments.first.next_offset <= offset:
                 parts.segments.remove_first()
+            parts.producers.transactions.forget_below(offset)
             # The last record's epoch stays known: a replica that deleted all follows by it.
             last = parts.end - 1
             parts.save_epochs(changed=parts.epochs.truncate_from_start(min(offset, last)))

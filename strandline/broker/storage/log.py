@@ -72,7 +72,7 @@ class PartitionLog:
         parts.fence.failed, parts.fence.on_closed = recovered.failed, self._note_failure
         self.fail = parts.fence.close
         """Ends the log: a file outside its folder, on which it depends, could not be written."""
-        self.compactor = Compactor(directory, segments, state, parts.fence, parts.lock, files)
+        self.compactor = Compactor(directory, segments, state, producers, parts.fence, parts.lock, files)
         self.cutting = Cutting(parts, self.compactor)
         self.appending = Appending(parts, self.cutting)
         self.provenance = Provenance(
@@ -247,7 +247,7 @@ class PartitionLog:
         if not self._parts.config.compacts or self._parts.leftovers or self.corrupt is not None:
             return None
         return self.compactor.begin(
-            self._parts.config, self.producers.empty(),
+            self._parts.config,
             now_ms=now_ms, high_watermark=high_watermark, map_bytes=map_bytes, continued=continued,
         )  # fmt: skip
 

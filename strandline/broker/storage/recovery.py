@@ -152,7 +152,10 @@ def recover(
     epochs, epochs_changed = work.load_epochs()
     dropped = drop_snapshots_above(directory, work.end, files=files)
     try:
-        load_producers(directory, work.segments, producers, end=work.end, files=files, now_ms=now_ms)
+        load_producers(
+            directory, work.segments, producers,
+            end=work.end, clean_offset=work.clean_offset, files=files, now_ms=now_ms,
+        )  # fmt: skip
     except CorruptMessage as error:
         work.mark(error.message)
     recovered = work.result(epochs, epochs_changed)
@@ -195,6 +198,10 @@ class _Recovery:
     def end(self) -> int:
         """The LEO."""
         return self.segments[-1].next_offset if self.segments else self._state.log_start_offset
+
+    @property
+    def clean_offset(self) -> int:
+        return self._state.clean_offset
 
     # --- what is there -----------------------------------------------------------------------
 

@@ -10,9 +10,12 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from strandline.broker.core.replication.producer_state import ProducerState
+from strandline.broker.core.replication.transactions import Transactions
 from strandline.broker.storage.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name, offset_in
 from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
 from strandline.ports import Files
+from strandline.records import BatchHeader
+from strandline.records.control import WrittenMarker, decode_marker
 
 
 def save_snapshot(
@@ -47,12 +50,14 @@ def load_producers(
     producers: ProducerState,
     *,
     end: int,
+    clean_offset: int,
     files: Files,
     now_ms: int,
 ) -> None:
     """Make `producers` the state of the log below `end`. Raises OSError, CorruptMessage.
 
     `now_ms` becomes the time of producers that are read from batches: a late time expires none too early.
+    Below `clean_offset`, compaction may have removed markers that a snapshot remembers.
     """
     producers.clear()
     parts = [segment for segment in segments if segment.base_offset < end]
@@ -66,6 +71,7 @@ def load_producers(
                 # A loss of power tore it, or the event loop has just dropped it, during a compaction: an
                 # older one and more of the log give the same state.
                 continue
+            _forget_removed(producers.transactions, parts, clean_offset)
             start = at
             break
     for segment in parts:
@@ -74,7 +80,27 @@ def load_producers(
             for header in segment.headers(begin, segment.size):
                 if header.base_offset >= end:
                     return
-                producers.record(header, header.base_offset, now_ms)
+                if not header.is_control:
+                    producers.record(header, header.base_offset, now_ms)
+                elif (marker := _marker(segment, header)) is not None:
+                    producers.record_marker(header, marker, header.base_offset, now_ms)
+
+
+def _forget_removed(transactions: Transactions, segments: list[Segment], clean_offset: int) -> None:
+    """A reader would leave out what came after the records of a transaction whose marker it does not see."""
+    removed = set[int]()
+    for _, _, marker in transactions.aborted(0, clean_offset):
+        for segment in segments:
+            if marker < clean_offset and segment.base_offset <= marker < segment.next_offset:
+                header = next(segment.headers(segment.boundary_of(marker), segment.size))
+                if not header.is_control:
+                    removed.add(marker)
+    transactions.forget_aborted(removed)
+
+
+def _marker(segment: Segment, header: BatchHeader) -> WrittenMarker | None:
+    """Raises OSError, CorruptMessage."""
+    return decode_marker(segment.read(header.position, header.size), header._replace(position=0))
 
 
 def _offsets(directory: Path, files: Files) -> list[int]:

@@ -14,10 +14,22 @@ from typing import Final, NamedTuple
 
 import google_crc32c
 
-from strandline.config.limits import PRODUCER_BATCHES_REMEMBERED
-from strandline.errors import DuplicateSequence, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId
+from strandline.broker.core.replication.transactions import Transactions
+from strandline.config.limits import OPEN_TRANSACTIONS_PER_PARTITION_MAX, PRODUCER_BATCHES_REMEMBERED
+from strandline.errors import (
+    ConcurrentTransactions,
+    DuplicateSequence,
+    InvalidProducerEpoch,
+    InvalidTransactionState,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+    UnknownProducerId,
+)
 from strandline.records import BatchHeader
+from strandline.records.control import WrittenMarker
 from strandline.security.principal import ANONYMOUS, Principal
+from strandline.vocabulary.log import NO_MARKER, ProducerIdentity, Transactional
+from strandline.vocabulary.transactions import Marker
 
 SEQUENCES: Final = 2**31
 """Sequences count modulo this."""
@@ -62,7 +74,8 @@ ACCEPT: Final = Accept()
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """One producer's last batches, the oldest first; never empty, at most PRODUCER_BATCHES_REMEMBERED."""
+    """One producer's last batches, the oldest first, at most PRODUCER_BATCHES_REMEMBERED. None, if a marker
+    raised its epoch, or its batches have no sequences."""
 
     epoch: int
     batches: tuple[RememberedBatch, ...]
@@ -70,19 +83,27 @@ class Producer:
     owner: By = None
     """The caller that sent the first of them, for as long as this is remembered. None: not known, since the
     log has no principals."""
+    marker_offset: int = NO_MARKER
+    """Of its last marker."""
+    coordinator_epoch: int = -1
+    """That of the last marker's coordinator."""
 
 
 class ProducerState:
-    """All producers of one partition, the least recently active first."""
+    """All producers of one partition, the least recently active first, and their transactions."""
 
-    __slots__ = ("_expiry_ms", "_of_owner", "_producers", "_producers_max")
+    __slots__ = ("_expiry_ms", "_of_owner", "_open_max", "_producers", "_producers_max", "transactions")
 
-    def __init__(self, *, producers_max: int, expiry_ms: int) -> None:
+    def __init__(
+        self, *, producers_max: int, expiry_ms: int, open_max: int = OPEN_TRANSACTIONS_PER_PARTITION_MAX
+    ) -> None:
+        self.transactions = Transactions()
         self._producers: OrderedDict[int, Producer] = OrderedDict()
         self._of_owner: dict[By, OrderedDict[int, None]] = {}
         """The ids of each owner that has some, the least recently active first."""
         self._producers_max = producers_max
         self._expiry_ms = expiry_ms
+        self._open_max = open_max
 
     def empty(self) -> ProducerState:
         """An empty state with the same limits."""
@@ -94,23 +115,43 @@ class ProducerState:
     def __iter__(self) -> Iterator[tuple[int, Producer]]:
         return iter(self._producers.items())
 
+    def guard(self, producer_id: int) -> int:
+        """The offset of the producer's last marker, for `Transactional`."""
+        producer = self._producers.get(producer_id)
+        return NO_MARKER if producer is None else producer.marker_offset
+
     def check(
-        self, header: BatchHeader, now_ms: int, by: By = None, *, any_first_sequence: bool = False
+        self,
+        header: BatchHeader,
+        now_ms: int,
+        by: By = None,
+        *,
+        any_first_sequence: bool = False,
+        transaction: Transactional | None = None,
     ) -> Accept | Duplicate:
         """Decides about a batch that is about to be appended. Changes nothing.
 
         `any_first_sequence`: take any batch of a producer that is not known here (KIP-360). Without it,
         raises UnknownProducerId unless that is the producer's first batch: one before it may come again.
+        `transaction`: what its coordinator said; needed for the first batch of a transaction.
 
         Raises InvalidProducerEpoch, OutOfOrderSequence (also for sequences that another batch has, and
         for the producer id of another caller), DuplicateSequence (written before the batches that are
-        remembered).
+        remembered), InvalidTransactionState, ConcurrentTransactions if too many are open.
         """
         if header.producer_id < 0:
             return ACCEPT
+        verdict = self._check_sequence(header, now_ms, by, any_first_sequence=any_first_sequence)
+        if isinstance(verdict, Accept):
+            self._check_transaction(header, transaction)
+        return verdict
+
+    def _check_sequence(
+        self, header: BatchHeader, now_ms: int, by: By, *, any_first_sequence: bool
+    ) -> Accept | Duplicate:
         producer = self._producers.get(header.producer_id)
         if producer is None or now_ms - producer.at_ms > self._expiry_ms:
-            if header.base_sequence != 0 and not any_first_sequence:
+            if header.base_sequence > 0 and not any_first_sequence:
                 raise UnknownProducerId(
                     f"nothing is known of producer {header.producer_id} here, "
                     f"and its batch begins with sequence {header.base_sequence} instead of 0"
@@ -123,7 +164,9 @@ class ProducerState:
                 f"batch of producer {header.producer_id} has epoch {header.producer_epoch}, "
                 f"its latest is {producer.epoch}"
             )
-        if header.producer_epoch > producer.epoch:
+        if header.base_sequence < 0:
+            return ACCEPT
+        if header.producer_epoch > producer.epoch or not producer.batches:
             if header.base_sequence != 0:
                 raise OutOfOrderSequence(
                     f"producer {header.producer_id} begins epoch {header.producer_epoch} "
@@ -131,6 +174,46 @@ class ProducerState:
                 )
             return ACCEPT
         return _follow(producer, header)
+
+    def _check_transaction(self, header: BatchHeader, transaction: Transactional | None) -> None:
+        """A batch of a transaction either continues it, or begins it as its coordinator knows."""
+        known = self.transactions.of(header.producer_id)
+        who = f"producer {header.producer_id} of epoch {header.producer_epoch}"
+        if known is not None:
+            if not header.is_transactional:
+                raise InvalidTransactionState(f"{who} has a transaction here, and its batch is not in one")
+            if header.producer_epoch != known.epoch:
+                raise InvalidTransactionState(f"the transaction of {who} here has epoch {known.epoch}")
+            return
+        if not header.is_transactional:
+            return
+        asked = ProducerIdentity(header.producer_id, header.producer_epoch)
+        if transaction is None or transaction.producer != asked:
+            raise InvalidTransactionState(f"{who} has no transaction here that its coordinator knows")
+        if transaction.guard != self.guard(header.producer_id):
+            raise InvalidTransactionState(f"the transaction of {who} has ended meanwhile")
+        if len(self.transactions) >= self._open_max:
+            raise ConcurrentTransactions(
+                f"{len(self.transactions)} transactions are open in this partition; {who} has to wait",
+                limit=self._open_max,
+            )
+
+    def check_marker(self, marker: Marker) -> None:
+        """Decides about a marker that is about to be appended. Raises TransactionCoordinatorFenced,
+        InvalidProducerEpoch."""
+        producer = self._producers.get(marker.producer.producer_id)
+        if producer is None:
+            return
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"a marker of coordinator epoch {marker.coordinator_epoch} comes after one of "
+                f"{producer.coordinator_epoch}"
+            )
+        if marker.producer.producer_epoch < producer.epoch:
+            raise InvalidProducerEpoch(
+                f"a marker of producer {marker.producer.producer_id} has epoch "
+                f"{marker.producer.producer_epoch}, its latest is {producer.epoch}"
+            )
 
     def record(self, header: BatchHeader, base_offset: int, now_ms: int, by: By = None) -> None:
         """Note a batch that is in the log at `base_offset`. A caller with a name owns the producer id from
@@ -140,18 +223,41 @@ class ProducerState:
         active producer of the owner that has most is forgotten, so that no caller with new ids takes the
         places of others; its next batch gets UnknownProducerId.
         """
-        producer_id = header.producer_id
+        producer_id, epoch = header.producer_id, header.producer_epoch
         if producer_id < 0:
             return
-        last = (header.base_sequence + header.last_offset_delta) % SEQUENCES
-        batch = RememberedBatch(header.base_sequence, last, base_offset, _crc_as_appended(header))
         known = self._producers.pop(producer_id, None)
-        tail = known.batches if known is not None and known.epoch == header.producer_epoch else ()
-        kept = (*tail[1 - PRODUCER_BATCHES_REMEMBERED :], batch)
+        kept = known.batches if known is not None and known.epoch == epoch else ()
+        if header.base_sequence >= 0:
+            last = (header.base_sequence + header.last_offset_delta) % SEQUENCES
+            batch = RememberedBatch(header.base_sequence, last, base_offset, _crc_as_appended(header))
+            kept = (*kept[1 - PRODUCER_BATCHES_REMEMBERED :], batch)
+        if known is None:
+            owner = None if by == ANONYMOUS else by
+            self._put(producer_id, Producer(epoch, kept, now_ms, owner), known)
+        else:
+            owner = by if known.owner is None and by != ANONYMOUS else known.owner
+            marked = known.marker_offset, known.coordinator_epoch
+            self._put(producer_id, Producer(epoch, kept, now_ms, owner, *marked), known)
+        if header.is_transactional:
+            self.transactions.begun(producer_id, epoch, base_offset, now_ms)
+
+    def record_marker(
+        self, header: BatchHeader, marker: WrittenMarker, base_offset: int, now_ms: int
+    ) -> None:
+        """Note a marker that is in the log: earlier epochs of its producer are fenced from here on."""
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        known = self._producers.pop(producer_id, None)
+        kept = known.batches if known is not None and known.epoch == epoch else ()
         owner = None if known is None else known.owner
-        if owner is None and by != ANONYMOUS:
-            owner = by
-        self._producers[producer_id] = Producer(header.producer_epoch, kept, now_ms, owner)
+        marked = Producer(epoch, kept, now_ms, owner, base_offset, marker.coordinator_epoch)
+        self._put(producer_id, marked, known)
+        self.transactions.ended(producer_id, base_offset, commit=marker.commit)
+
+    def _put(self, producer_id: int, producer: Producer, known: Producer | None) -> None:
+        """Adds the producer, which was taken out before if it is `known`, as the most recently active."""
+        owner = producer.owner
+        self._producers[producer_id] = producer
         if known is not None and known.owner == owner:
             self._of_owner[owner].move_to_end(producer_id)
             return
@@ -171,8 +277,13 @@ class ProducerState:
             del self._of_owner[owner]
 
     def expire(self, now_ms: int) -> int:
-        """Forget the producers that were inactive for the expiry time; returns their number."""
-        expired = [key for key, producer in self if now_ms - producer.at_ms > self._expiry_ms]
+        """Forget the producers that were inactive for the expiry time, and have no transaction; returns their
+        number."""
+        expired = [
+            key
+            for key, producer in self
+            if now_ms - producer.at_ms > self._expiry_ms and self.transactions.of(key) is None
+        ]
         for key in expired:
             self._forget(key)
         return len(expired)
@@ -180,15 +291,18 @@ class ProducerState:
     def clear(self) -> None:
         self._producers.clear()
         self._of_owner.clear()
+        self.transactions.clear()
 
     # --- snapshots ---------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        """A snapshot: magic, count, producers, CRC-32C."""
+        """A snapshot: magic, count, producers, transactions, CRC-32C."""
         parts = [_SNAPSHOT_HEAD.pack(_SNAPSHOT_MAGIC, len(self._producers))]
         for key, producer in self:
-            parts.append(_PRODUCER.pack(key, producer.epoch, producer.at_ms, len(producer.batches)))
+            numbers = len(producer.batches), producer.marker_offset, producer.coordinator_epoch
+            parts.append(_PRODUCER.pack(key, producer.epoch, producer.at_ms, *numbers))
             parts.extend(_BATCH.pack(*batch) for batch in producer.batches)
+        parts.append(self.transactions.to_bytes())
         body = b"".join(parts)
         return body + _CRC.pack(google_crc32c.value(body))
 
@@ -198,20 +312,23 @@ class ProducerState:
         if len(snapshot) < _SNAPSHOT_HEAD.size + _CRC.size or crc != _CRC.pack(google_crc32c.value(body)):
             raise ValueError(f"producer snapshot of {len(snapshot)} bytes is damaged")
         magic, count = _SNAPSHOT_HEAD.unpack_from(body)
-        layout = _BATCH_LAYOUTS.get(magic)
+        layout = _LAYOUTS.get(magic)
         if layout is None:
             raise ValueError(f"producer snapshot begins with {magic!r} instead of {_SNAPSHOT_MAGIC!r}")
+        of_producer, of_batch = layout
         self.clear()
         at = _SNAPSHOT_HEAD.size
         for _ in range(count):
-            key, epoch, at_ms, batches = _PRODUCER.unpack_from(body, at)
-            at += _PRODUCER.size
-            end = at + batches * layout.size
-            tail = tuple(RememberedBatch(*fields) for fields in layout.iter_unpack(body[at:end]))
-            self._producers[key] = Producer(epoch, tail, at_ms)
+            key, epoch, at_ms, batches, *marked = of_producer.unpack_from(body, at)
+            at += of_producer.size
+            end = at + batches * of_batch.size
+            tail = tuple(RememberedBatch(*fields) for fields in of_batch.iter_unpack(body[at:end]))
+            self._producers[key] = Producer(epoch, tail, at_ms, None, *marked)
             at = end
         if self._producers:
             self._of_owner[None] = OrderedDict.fromkeys(self._producers)
+        if magic == _SNAPSHOT_MAGIC:
+            self.transactions.restore(body, at)
 
 
 def _follow(producer: Producer, header: BatchHeader) -> Accept | Duplicate:
@@ -250,10 +367,14 @@ def precedes(sequence: int, other: int) -> bool:
     return 0 < (other - sequence) % SEQUENCES < SEQUENCES // 2
 
 
-_SNAPSHOT_MAGIC: Final = b"STPS0002"
+_SNAPSHOT_MAGIC: Final = b"STPS0003"
 _SNAPSHOT_HEAD: Final = struct.Struct(">8sI")
-_PRODUCER: Final = struct.Struct(">qhqB")
+_PRODUCER: Final = struct.Struct(">qhqBqq")
 _BATCH: Final = struct.Struct(">iiqq")
-_BATCH_LAYOUTS: Final = {_SNAPSHOT_MAGIC: _BATCH, b"STPS0001": struct.Struct(">iiq")}
-"""Batch layouts by magic. Snapshots of the first layout have no CRCs."""
+_LAYOUTS: Final = {
+    _SNAPSHOT_MAGIC: (_PRODUCER, _BATCH),
+    b"STPS0002": (struct.Struct(">qhqB"), _BATCH),
+    b"STPS0001": (struct.Struct(">qhqB"), struct.Struct(">iiq")),
+}
+"""Layouts of producers and batches by magic. The first had no CRCs, the second no transactions."""
 _CRC: Final = struct.Struct(">I")

@@ -26,16 +26,16 @@ class Cleanable:
 
 
 def find_cleanable(
-    segments: Segments, config: TopicConfig, state: LogState, *, now_ms: int, high_watermark: int
+    segments: Segments, config: TopicConfig, state: LogState, *, now_ms: int, stable_offset: int
 ) -> Cleanable | None:
     """The segments that may be compacted now; None if there are none. Raises OSError, CorruptMessage.
 
-    Excluded are the active segment, segments that reach above the HW, and segments younger than
+    Excluded are the active segment, segments that reach above the LSO, and segments younger than
     `min.compaction.lag.ms`. Excluded as well is everything above the recovery point, because a record
     supersedes others only if a loss of power cannot take it. Compaction is worth it if enough is dirty, if a
     tombstone is due, or if a dirty segment is older than `max.compaction.lag.ms`.
     """
-    limit = min(high_watermark, state.recovery_point)
+    limit = min(stable_offset, state.recovery_point)
     lag = config.min_compaction_lag_ms
     found: list[Segment] = []
     dirty = total = 0

@@ -20,13 +20,16 @@ from strandline.vocabulary.topic_config import TopicConfig
 class Compactor:
     """The passes over one log, one at a time. All methods but `finish` run on the event loop."""
 
-    __slots__ = ("_directory", "_fence", "_files", "_in_progress", "_lock", "_segments", "_state")
+    __slots__ = (
+        "_directory", "_fence", "_files", "_in_progress", "_lock", "_producers", "_segments", "_state",
+    )  # fmt: skip
 
     def __init__(
         self,
         directory: Path,
         segments: Segments,
         state: StateFile,
+        producers: ProducerState,
         fence: Fence,
         lock: threading.Lock,
         files: Files,
@@ -35,6 +38,7 @@ class Compactor:
         self._directory = directory
         self._segments = segments
         self._state = state
+        self._producers = producers
         self._fence = fence
         self._lock = lock
         self._files = files
@@ -43,7 +47,6 @@ class Compactor:
     def begin(
         self,
         config: TopicConfig,
-        producers: ProducerState,
         *,
         now_ms: int,
         high_watermark: int,
@@ -51,15 +54,17 @@ class Compactor:
         continued: bool,
     ) -> Compaction | None:
         """A pass over the segments that may be compacted, if it is worth it. Raises StorageFailed."""
+        stable = self._producers.transactions.stable_offset(high_watermark, 0)
         with self._fence.repeatable:
             cleanable = find_cleanable(
-                self._segments, config, self._state.facts, now_ms=now_ms, high_watermark=high_watermark
+                self._segments, config, self._state.facts, now_ms=now_ms, stable_offset=stable
             )
         if cleanable is None or not (cleanable.worth_it or continued):
             return None
         self._in_progress = Compaction(
             self._directory, cleanable, config,
-            files=self._files, map_bytes=map_bytes, now_ms=now_ms, producers=producers,
+            files=self._files, map_bytes=map_bytes, now_ms=now_ms, producers=self._producers.empty(),
+            aborted=self._producers.transactions.aborted(0, cleanable.end),
         )  # fmt: skip
         return self._in_progress
 
@@ -84,6 +89,7 @@ class Compactor:
                 self._segments.replace(
                     Segment.found(self._directory, base, end, replacement.size, self._files)
                 )
+                self._producers.transactions.forget_aborted(replacement.removed_markers)
             finally:
                 self._lock.release()
         return True

@@ -15,7 +15,7 @@ end) calls `cancel` first, also on the event loop; an install after that does no
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Final
 
 from strandline.broker.core.replication.producer_state import ProducerState
+from strandline.broker.core.replication.transactions import AbortedTransaction
 from strandline.broker.storage.compaction.cleanable import Cleanable
+from strandline.broker.storage.compaction.decided import DecidedTransactions
 from strandline.broker.storage.compaction.key_map import KeyMap
 from strandline.broker.storage.compaction.swap import cleaned_path
 from strandline.broker.storage.segments.index import NO_TIMESTAMP, IndexFile
@@ -59,6 +61,8 @@ class Replacement:
     base_offset: int
     next_offset: int
     size: int
+    removed_markers: Set[int]
+    """Offsets of markers that are not in it any longer."""
 
 
 class Compaction:
@@ -74,8 +78,9 @@ class Compaction:
         map_bytes: int,
         now_ms: int,
         producers: ProducerState,
+        aborted: Iterable[AbortedTransaction],
     ) -> None:
-        """`producers` is an empty state, with the limits of the log's own."""
+        """`producers` is an empty state, with the limits of the log's own; `aborted` are the log's."""
         self.tombstones_due_ms: int | None = None
         """When the first remaining tombstone may be removed."""
         self.end = cleanable.clean_offset
@@ -88,8 +93,11 @@ class Compaction:
         self._keys = KeyMap(map_bytes)
         self._now_ms = now_ms
         self._producers = producers
+        self._transactions = DecidedTransactions(aborted)
         self._needed: frozenset[int] = frozenset()
         """Base offsets of the batches from which producers are remembered."""
+        self._removed_markers: set[int] = set()
+        """Of the present group."""
         # Not the log's own objects: the event loop opens and closes their descriptors.
         self._sources = [
             Segment.found(directory, each.base_offset, each.next_offset, each.size, files)
@@ -142,14 +150,16 @@ class Compaction:
         try:
             load_producers(
                 self._directory, self._sources, self._producers,
-                end=self._bound, files=self._files, now_ms=self._now_ms,
+                end=self._bound, clean_offset=self._clean_offset, files=self._files, now_ms=self._now_ms,
             )  # fmt: skip
         finally:
             for source in self._sources:
                 source.close()
         self._producers.expire(self._now_ms)
         self._needed = frozenset(
-            batch.base_offset for _, producer in self._producers for batch in producer.batches
+            offset
+            for _, producer in self._producers
+            for offset in (*(batch.base_offset for batch in producer.batches), producer.marker_offset)
         )
 
     def _learn_keys(self) -> None:
@@ -157,7 +167,7 @@ class Compaction:
         for source in self._sources:
             if source.next_offset > self._clean_offset:
                 for header, batch in self._batches(source):
-                    if header.next_offset <= self._clean_offset:
+                    if header.next_offset <= self._clean_offset or self._transactions.is_aborted(header):
                         continue
                     columns = _columns(header, batch)
                     if columns is not None and not self._keys.add(columns.keys, columns.offsets):
@@ -172,6 +182,7 @@ class Compaction:
         while self._next < len(self._sources) and self._sources[self._next].base_offset < self.end:
             group = self._group()
             self._next += len(group)
+            self._removed_markers = set()
             output = _Output(self._directory, group[0].base_offset, self._files, self._config)
             try:
                 with self._unless_cancelled():
@@ -179,7 +190,8 @@ class Compaction:
                     for source in group:
                         changed |= self._copy(source, output)
                     if changed:
-                        return output.finish(created_ms=max(_created_ms(source) for source in group))
+                        created_ms = max(_created_ms(source) for source in group)
+                        return output.finish(created_ms=created_ms, removed_markers=self._removed_markers)
             except BaseException:
                 output.discard()
                 raise
@@ -204,7 +216,7 @@ class Compaction:
         changed = False
         for header, batch in self._batches(source):
             self.check()
-            left = batch if header.base_offset >= self.end else self._filtered(header, batch)
+            left = batch if header.base_offset >= self.end else self._remainder(header, batch)
             if left is None:
                 # An existing gap is no change, unless it merges with another one.
                 changed |= output.skip(header) or not header.is_gap
@@ -213,8 +225,33 @@ class Compaction:
                 output.write(left)
         return changed
 
-    def _filtered(self, header: BatchHeader, batch: bytes) -> bytes | None:
+    def _remainder(self, header: BatchHeader, batch: bytes) -> bytes | None:
         """The remainder of a batch: itself, fewer records, its producer's numbers only, or None."""
+        if header.is_control:
+            return self._marker(header, batch)
+        if self._transactions.is_aborted(header):
+            return emptied(header) if header.base_offset in self._needed else None
+        return self._transactions.committed(header, self._filtered(header, batch), self._needed)
+
+    def _marker(self, header: BatchHeader, batch: bytes) -> bytes | None:
+        """A marker itself, with the time until which it stays, or None."""
+        if self._transactions.needs(header) or header.base_offset in self._needed:
+            return batch
+        horizon = header.delete_horizon_ms
+        if horizon is not None and horizon <= self._now_ms:
+            self._removed_markers.add(header.base_offset)
+            return None
+        if horizon is None:
+            horizon = min(self._now_ms + self._config.delete_retention_ms, HORIZON_MS_MAX)
+            batch = keep_records(
+                batch, header, [True] * header.record_count,
+                max_timestamp=header.max_timestamp, delete_horizon_ms=horizon,
+            )  # fmt: skip
+        self._due_at(horizon)
+        return batch
+
+    def _filtered(self, header: BatchHeader, batch: bytes) -> bytes | None:
+        """A batch without the records that have a successor."""
         columns = _columns(header, batch)
         if columns is None:
             if header.record_count or header.base_offset in self._needed:
@@ -331,7 +368,7 @@ class _Output:
         self._parts.clear()
         self._unwritten_bytes = 0
 
-    def finish(self, *, created_ms: int) -> Replacement:
+    def finish(self, *, created_ms: int, removed_markers: Set[int]) -> Replacement:
         """All batches are written: sync the file, and write its index beside it. Raises OSError."""
         self._close_gap()
         self._write()
@@ -343,7 +380,7 @@ class _Output:
             segment.size, segment.next_offset, segment.largest_timestamp, created_ms, segment.index
         )
         write_atomically(self._index_path, index.to_bytes(), files=self._files, sync=False)
-        return Replacement(segment.base_offset, segment.next_offset, segment.size)
+        return Replacement(segment.base_offset, segment.next_offset, segment.size, removed_markers)
 
     def discard(self) -> None:
         self._close()
