@@ -197,6 +197,7 @@ class FetchPartition(_message.Message):
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     TOPIC_ID_FIELD_NUMBER: _builtins.int
     LAST_EPOCH_FIELD_NUMBER: _builtins.int
+    STABLE_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     fetch_offset: _builtins.int
@@ -208,6 +209,8 @@ class FetchPartition(_message.Message):
     Both are compared if they are known.
     """
     last_epoch: _builtins.int
+    stable: _builtins.bool
+    """only what is below the last stable offset, with the aborted transactions (KIP-98)"""
     def __init__(
         self,
         *,
@@ -218,10 +221,11 @@ class FetchPartition(_message.Message):
         max_bytes: _builtins.int = ...,
         topic_id: _builtins.str = ...,
         last_epoch: _builtins.int | None = ...,
+        stable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "last_epoch", b"last_epoch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "fetch_offset", b"fetch_offset", "last_epoch", b"last_epoch", "leader_epoch", b"leader_epoch", "max_bytes", b"max_bytes", "partition", b"partition", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "fetch_offset", b"fetch_offset", "last_epoch", b"last_epoch", "leader_epoch", b"leader_epoch", "max_bytes", b"max_bytes", "partition", b"partition", "stable", b"stable", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_epoch: _TypeAlias = _typing.Literal["last_epoch"]  # noqa: Y015
     _WhichOneofArgType__last_epoch: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch"]  # noqa: Y015
@@ -273,6 +277,8 @@ class FetchedPartition(_message.Message):
     RECORDS_FIELD_NUMBER: _builtins.int
     TOPIC_ID_FIELD_NUMBER: _builtins.int
     DIVERGING_FIELD_NUMBER: _builtins.int
+    STABLE_OFFSET_FIELD_NUMBER: _builtins.int
+    ABORTED_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     high_watermark: _builtins.int
@@ -283,11 +289,17 @@ class FetchedPartition(_message.Message):
     """whole batches; the first may begin before fetch_offset"""
     topic_id: _builtins.str
     """of the log that was read, if the request did not name it"""
+    stable_offset: _builtins.int
+    """the last stable offset; -1 while the high watermark is not known"""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
     def diverging(self) -> Global___EpochEnd:
         """The log has lost the record before fetch_offset: continue where its epoch ends now."""
+
+    @_builtins.property
+    def aborted(self) -> _containers.RepeatedCompositeFieldContainer[Global___AbortedFrom]:
+        """in the records, in the order of their offsets; only if `stable` is asked for"""
 
     def __init__(
         self,
@@ -301,14 +313,40 @@ class FetchedPartition(_message.Message):
         records: _builtins.bytes = ...,
         topic_id: _builtins.str = ...,
         diverging: Global___EpochEnd | None = ...,
+        stable_offset: _builtins.int = ...,
+        aborted: _abc.Iterable[Global___AbortedFrom] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["diverging", b"diverging", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["diverging", b"diverging", "error", b"error", "high_watermark", b"high_watermark", "leader_epoch", b"leader_epoch", "log_start_offset", b"log_start_offset", "partition", b"partition", "records", b"records", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted", b"aborted", "diverging", b"diverging", "error", b"error", "high_watermark", b"high_watermark", "leader_epoch", b"leader_epoch", "log_start_offset", b"log_start_offset", "partition", b"partition", "records", b"records", "stable_offset", b"stable_offset", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FetchedPartition: _TypeAlias = FetchedPartition  # noqa: Y015
+
+@_typing.final
+class AbortedFrom(_message.Message):
+    """What this producer wrote from this offset on, up to its next abort marker, was aborted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRODUCER_ID_FIELD_NUMBER: _builtins.int
+    FIRST_OFFSET_FIELD_NUMBER: _builtins.int
+    producer_id: _builtins.int
+    first_offset: _builtins.int
+    def __init__(
+        self,
+        *,
+        producer_id: _builtins.int = ...,
+        first_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_offset", b"first_offset", "producer_id", b"producer_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AbortedFrom: _TypeAlias = AbortedFrom  # noqa: Y015
 
 @_typing.final
 class EpochEnd(_message.Message):
@@ -361,12 +399,15 @@ class ListOffsetsPartition(_message.Message):
     PARTITION_FIELD_NUMBER: _builtins.int
     TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
     TOPIC_ID_FIELD_NUMBER: _builtins.int
+    STABLE_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     partition: _builtins.int
     timestamp_ms: _builtins.int
     """-1 latest (the high watermark), -2 earliest, else the first record not older"""
     topic_id: _builtins.str
     """look only in this incarnation of the topic; empty: in any"""
+    stable: _builtins.bool
+    """latest is the last stable offset, and no record above it is found"""
     def __init__(
         self,
         *,
@@ -374,10 +415,11 @@ class ListOffsetsPartition(_message.Message):
         partition: _builtins.int = ...,
         timestamp_ms: _builtins.int = ...,
         topic_id: _builtins.str = ...,
+        stable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "timestamp_ms", b"timestamp_ms", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "stable", b"stable", "timestamp_ms", b"timestamp_ms", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -36,6 +36,31 @@ def topic_of(entry: OfPartition) -> str:
 # --- produce ------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """Marks a producer's batches, so that a broker recognizes duplicates (KIP-98)."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+NO_MARKER: Final = -1
+"""A guard: the log has no marker of the producer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transactional:
+    """The right to append a producer's batch to one log, which its coordinator has in its transaction.
+
+    `guard` is the offset of the producer's last marker in that log, NO_MARKER if there is none, from before
+    the coordinator was asked. If another marker has come since, the transaction has ended, and the batch
+    would begin one that nothing ends (KIP-890): it is refused.
+    """
+
+    producer: ProducerIdentity
+    guard: int
+
+
 class ProduceEntry(NamedTuple):
     """A batch to append to one partition."""
 
@@ -100,6 +125,9 @@ class FetchPartition(NamedTuple):
     last_epoch: int = NO_EPOCH
     from_follower: bool = False
     """Whether a follower may serve it, up to the HW that it knows (KIP-392)."""
+    stable: bool = False
+    """Read only what is below the last stable offset, and name the aborted transactions in it: the isolation
+    level `read_committed` of KIP-98."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +139,13 @@ class FetchRequest:
     bytes_min: int
     bytes_max: int
     partitions: Sequence[FetchPartition]
+
+
+class AbortedFrom(NamedTuple):
+    """What this producer wrote from this offset on, up to its next abort marker, was aborted."""
+
+    producer_id: int
+    first_offset: int
 
 
 class Fetched(NamedTuple):
@@ -132,6 +167,10 @@ class Fetched(NamedTuple):
     diverging: EpochEnd | None = None
     """The log has lost the record before the position (`Match.CUT`). Nothing was read: the position is to go
     to this end, and no further than it was."""
+    stable_offset: int = -1
+    """LSO; -1 while the HW is not known."""
+    aborted: Sequence[AbortedFrom] | None = None
+    """For a reader of what is `stable`, in the order of their offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +195,8 @@ class OffsetQuery:
     timestamp_ms: int
     topic_id: TopicId = NO_TOPIC_ID
     """Look only in this incarnation of the topic."""
+    stable: bool = False
+    """As of `FetchPartition`: the end is the last stable offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,11 +353,3 @@ class MetadataAnswer:
 
     cluster: ClusterMetadata
     errors: Mapping[str, StrandlineError]
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerIdentity:
-    """Marks a producer's batches, so that a broker recognizes duplicates (KIP-98)."""
-
-    producer_id: int
-    producer_epoch: int

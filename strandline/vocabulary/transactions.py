@@ -129,20 +129,3 @@ class MarkerEntry(NamedTuple):
 
     name: TopicPartition
     marker: Marker
-
-
-NO_MARKER: Final = -1
-"""A guard: the log has no marker of the producer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Transactional:
-    """The right to append a producer's batch to one log, which its coordinator has in its transaction.
-
-    `guard` is the offset of the producer's last marker in that log, NO_MARKER if there is none, from before
-    the coordinator was asked. If another marker has come since, the transaction has ended, and the batch
-    would begin one that nothing ends (KIP-890): it is refused.
-    """
-
-    producer: ProducerIdentity
-    guard: int

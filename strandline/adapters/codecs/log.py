@@ -32,6 +32,7 @@ from strandline.ids import ACKS_ALL, NO_EPOCH, TopicId, TopicPartition
 from strandline.ports import Listener, Method, Rpc
 from strandline.rpc import log_pb2
 from strandline.vocabulary.log import (
+    AbortedFrom,
     DescribedReplicas,
     EpochQuery,
     FetchAnswer,
@@ -158,6 +159,7 @@ def _encode_fetch(request: FetchRequest) -> bytes:
             max_bytes=wanted.bytes_max,
             topic_id=wanted.topic_id,
             last_epoch=wanted.last_epoch,
+            stable=wanted.stable,
         )
     return message.SerializeToString()
 
@@ -181,6 +183,7 @@ def _wanted(message: log_pb2.FetchPartition) -> FetchPartition:
         message.max_bytes,
         TopicId(message.topic_id),
         message.last_epoch if message.HasField("last_epoch") else NO_EPOCH,
+        stable=message.stable,
     )
 
 
@@ -209,6 +212,11 @@ def _encode_fetched(answer: FetchAnswer, to: Listener) -> bytes:
             leader_epoch=fetched.leader_epoch,
             topic_id=fetched.topic_id,
             diverging=None if fetched.diverging is None else _write_epoch_end(fetched.diverging),
+            stable_offset=fetched.stable_offset,
+            aborted=[
+                log_pb2.AbortedFrom(producer_id=producer, first_offset=first)
+                for producer, first in fetched.aborted or ()
+            ],
         ).SerializeToString()
         parts += nested(_PARTITIONS, head, _FETCHED_RECORDS, fetched.records)
     return b"".join(parts)
@@ -228,6 +236,8 @@ def _decode_fetched(data: bytes) -> FetchAnswer:
                 p.leader_epoch,
                 topic_id=TopicId(p.topic_id),
                 diverging=_read_epoch_end(p.diverging) if p.HasField("diverging") else None,
+                stable_offset=p.stable_offset,
+                aborted=[AbortedFrom(each.producer_id, each.first_offset) for each in p.aborted] or None,
             )
             for p in message.partitions
         ],

@@ -68,6 +68,7 @@ from strandline.vocabulary.log import (
     ProduceEntry,
     ProducerIdentity,
     ReplicasQuery,
+    Transactional,
     topic_of,
 )
 from strandline.vocabulary.metadata import TopicMetadata
@@ -105,11 +106,20 @@ class Handlers:
 
     # --- produce -----------------------------------------------------------------------------
 
-    def produce(self, entry: ProduceEntry, done: OnProduced, caller: Caller, *, sure: bool = True) -> None:
+    def produce(
+        self,
+        entry: ProduceEntry,
+        done: OnProduced,
+        caller: Caller,
+        *,
+        sure: bool = True,
+        transaction: Transactional | None = None,
+    ) -> None:
         """Appends one batch, whose producer id has to belong to the caller. `done` is called exactly once,
         with the outcome. One that `recompression` wants has been there before.
 
-        `sure`: False for a partition that `Standing.unsure` returned.
+        `sure`: False for a partition that `Standing.unsure` returned. `transaction`: the right to begin the
+        producer's transaction in this partition.
         """
         topic = entry.name.topic
         if self.access.enforced and (refusal := self.write_refusal(topic, caller)) is not None:
@@ -125,7 +135,8 @@ class Handlers:
             done(error)
             return
         try:
-            self._append(replica, entry, done, sure=sure, by=self.access.owner(caller))
+            by = self.access.owner(caller)
+            self._append(replica, entry, done, sure=sure, by=by, transaction=transaction)
         except StrandlineError as error:
             replica.counts.produce_failures += 1
             replica.traffic_at = self._clock.monotonic()
@@ -153,6 +164,7 @@ class Handlers:
         *,
         sure: bool,
         by: Principal | None,
+        transaction: Transactional | None,
     ) -> None:
         acks, expected_offset = entry.acks, entry.expected_offset
         if acks not in (ACKS_ALL, 0, 1):
@@ -178,6 +190,7 @@ class Handlers:
             expected_offset=expected_offset,
             by=by,
             any_first_sequence=entry.any_first_sequence,
+            transaction=transaction,
         )
 
     def leader_hint(self, name: TopicPartition) -> LeaderHint | None:
@@ -250,27 +263,28 @@ class Handlers:
             self._epochs.check_topic(replica, query.topic_id)
             self._epochs.check(replica, known_epoch)
             leadership = replica.leadership if from_follower else replica.led()
-            return await self._list(replica, leadership, query.timestamp_ms, deadline)
+            return await self._list(replica, leadership, query, deadline)
         except StrandlineError as error:
             return ListedOffset(name, self._manager.with_hint(error, replica))
 
     async def _list(
-        self, replica: Replica, leadership: Leadership | None, timestamp_ms: int, deadline: float
+        self, replica: Replica, leadership: Leadership | None, query: OffsetQuery, deadline: float
     ) -> ListedOffset:
         """Looks up one offset. Records below this leader's HW are committed, even while it does not know the
         cluster's HW (H1). So it can answer with the start of the log, or with a record found below its HW.
         LATEST, and a time without such a record, need the cluster's HW: an answer smaller than the
         predecessor's would be wrong."""
-        log, watermark = replica.log, replica.high_watermark
+        log, watermark, timestamp_ms = replica.log, replica.high_watermark, query.timestamp_ms
         known = leadership is None or leadership.core.knows_watermark
+        end = replica.readable_end(stable=query.stable)
         offset, timestamp = -1, -1
         if timestamp_ms == LATEST:
-            offset = int(watermark) if known else -1
+            offset = int(end) if known else -1
         elif timestamp_ms == EARLIEST:
             offset = log.log_start_offset
         elif timestamp_ms == MAX_TIMESTAMP:
-            found = await self._times.first_not_older(replica, None, watermark, deadline)
-            if found is None and known and watermark == log.log_end_offset > log.log_start_offset:
+            found = await self._times.first_not_older(replica, None, end, deadline)
+            if found is None and known and end == log.log_end_offset > log.log_start_offset:
                 raise InvalidRequest(f"{replica.name}: records were removed, and with them the latest time")
             if found is None and log.log_end_offset > watermark:
                 raise OffsetNotAvailable(f"{replica.name}: no record of the latest time is committed yet")
@@ -281,7 +295,7 @@ class Handlers:
                 "milliseconds"
             )
         else:
-            found = await self._times.first_not_older(replica, timestamp_ms, watermark, deadline)
+            found = await self._times.first_not_older(replica, timestamp_ms, end, deadline)
             offset, timestamp = found or (-1, -1)
         if offset < 0 and leadership is not None and not known:
             raise OffsetNotAvailable(

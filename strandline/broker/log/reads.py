@@ -24,7 +24,7 @@ from strandline.records.header import iterate
 from strandline.security.access import Access
 from strandline.security.rights import READ_TOPIC
 from strandline.tasks import Slices
-from strandline.vocabulary.log import Fetched, FetchPartition, topic_of
+from strandline.vocabulary.log import AbortedFrom, Fetched, FetchPartition, topic_of
 
 POLLED_MAX: Final = 64
 """Positions of a poll without a task: all are looked at in one turn of the loop."""
@@ -215,7 +215,7 @@ class Reads:
             self._check(replica, wanted)
             _served_by(replica, wanted)
             diverges = self._epochs.diverging(replica, wanted) is not None
-            return None if diverges else int(replica.has_committed(wanted.offset))
+            return None if diverges else int(replica.has(wanted.offset, stable=wanted.stable))
         except StrandlineError:
             return None
 
@@ -297,11 +297,11 @@ class Reads:
             self._check(replica, wanted)
             leadership = _served_by(replica, wanted)
             diverging = self._epochs.diverging(replica, wanted)
-            records = b""
-            if diverging is None and replica.has_committed(wanted.offset) and (first or room > 0):
+            records, end = b"", wanted.offset
+            if diverging is None and replica.has(end, stable=wanted.stable) and (first or room > 0):
                 bytes_max = max(1, min(wanted.bytes_max, room))
-                records = replica.read_committed(
-                    wanted.offset, bytes_max, batch_bytes_max=maxsize if first else room
+                records, end = replica.read_range(
+                    end, bytes_max, batch_bytes_max=maxsize if first else room, stable=wanted.stable
                 )
         except StrandlineError as error:
             return Fetched(wanted.name, self._manager.with_hint(error, replica))
@@ -316,7 +316,14 @@ class Reads:
             standing_watermark=-1 if core is None or knows or core.enough_in_sync else watermark,
             topic_id=NO_TOPIC_ID if wanted.topic_id else replica.key.topic_id,
             diverging=diverging,
+            stable_offset=replica.stable_offset if knows else -1,
+            aborted=_aborted(replica, wanted.offset, end) if wanted.stable else None,
         )
+
+
+def _aborted(replica: Replica, start: int, end: int) -> list[AbortedFrom]:
+    found = replica.log.producers.transactions.aborted(start, end)
+    return [AbortedFrom(each.producer_id, each.first_offset) for each in found]
 
 
 def _served_by(replica: Replica, wanted: FetchPartition) -> Leadership | None:

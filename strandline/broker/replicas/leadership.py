@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 import structlog
 
-from strandline.adapters.system.crash_points import defect_point
 from strandline.broker.core.election.traffic import is_busy
 from strandline.broker.core.record_steps import Step
 from strandline.broker.core.replication.copy_rate import CopyRates
@@ -35,9 +34,11 @@ from strandline.broker.membership.confirmation import (
     followed_lately,
     leader_of_record,
 )
-from strandline.broker.replicas.isr_writer import IsrWriter
+from strandline.broker.replicas.leading.isr_writer import IsrWriter
+from strandline.broker.replicas.leading.reassignment import Reassigning
+from strandline.broker.replicas.leading.turn_timer import TurnTimer
 from strandline.broker.replicas.local_replica import LocalReplica
-from strandline.broker.replicas.reassignment import Reassigning
+from strandline.broker.storage.admission import Appended
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     NotEnoughReplicas,
@@ -51,14 +52,14 @@ from strandline.host import Host
 from strandline.ids import ACKS_ALL, INTERNAL_PREFIX, BrokerEpoch, BrokerId, Offset
 from strandline.ports import Coordination
 from strandline.security.principal import Principal
+from strandline.vocabulary.log import Transactional
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
+from strandline.vocabulary.transactions import Marker
 
 logger = structlog.get_logger(__name__)
 
 STORAGE_RETRY_S = 0.05
 """Pause before a sync that found no descriptor for its file is tried again."""
-TIMER_SLACK_S = 0.001
-"""A due turn is not rescheduled for a difference below this."""
 
 
 class Leadership:
@@ -107,9 +108,7 @@ class Leadership:
         self._reassigning = Reassigning(replica, session, recorder, host)
         self._wake = asyncio.Event()
         self._drained = asyncio.Event()
-        self._timer: asyncio.Handle | None = None
-        # Kept separately: uvloop's handle of a callback that is due at once has no time.
-        self._timer_due = 0.0
+        self._timer = TurnTimer(host.clock, self.turn)
         self.core: LeaderPartition[ProduceTicket] = LeaderPartition(
             me=state.leader,
             epoch=state.leader_epoch,
@@ -173,27 +172,14 @@ class Leadership:
         expected_offset: int | None = None,
         by: Principal | None = None,
         any_first_sequence: bool = False,
+        transaction: Transactional | None = None,
     ) -> None:
-        """Appends one batch. `done` is called once, now or when it commits. Last two: see `ProducerState`.
+        """Appends one batch. `done` is called once, now or when it commits. Last three: see `ProducerState`.
 
         Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed,
         StorageBusy, and the errors of the log.
         """
-        if self.draining or self.core.handing_over or self.ended():
-            raise NotLeaderOrFollower(f"{self.replica.name} is being handed over")
-        core = self.core
-        if acks == ACKS_ALL:
-            if not core.enough_in_sync:
-                raise NotEnoughReplicas(
-                    f"{self.replica.name} has {core.isr.size_min()} in-sync replicas, "
-                    f"min.insync.replicas is {core.min_insync}",
-                    limit=core.min_insync,
-                )
-            if core.queue.full:
-                raise NotEnoughReplicas(
-                    f"{len(core.queue)} requests wait for {self.replica.name} already",
-                    limit=core.queue.entries_max,
-                )
+        self._check_may_append(acks)
         log, trace = self.replica.log, self.replica.trace
         received = 0.0 if trace is None else trace.now()
         try:
@@ -205,24 +191,66 @@ class Leadership:
                 by=by,
                 any_first_sequence=any_first_sequence,
                 from_client=not self.replica.name.topic.startswith(INTERNAL_PREFIX),
+                transaction=transaction,
             )
         except StorageFailed:
             self.step_down(None)
             raise
+        if trace is not None and not appended.duplicate:
+            done = trace.produced(appended.base_offset, appended.next_offset, received, acks, done)
+        self._appended(appended, len(records), acks=acks, timeout_ms=timeout_ms, done=done)
+
+    def produce_marker(self, marker: Marker, *, timeout_ms: int, done: OnProduced) -> None:
+        """Appends the end of a producer's transaction. `done` is called once, when it commits.
+
+        Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed,
+        StorageBusy, TransactionCoordinatorFenced, InvalidProducerEpoch.
+        """
+        self._check_may_append(ACKS_ALL)
+        try:
+            appended = self.replica.log.appending.marker_as_leader(
+                marker, self.epoch, now_ms=self._clock.wall_ms()
+            )
+        except StorageFailed:
+            self.step_down(None)
+            raise
+        self._appended(appended, 0, acks=ACKS_ALL, timeout_ms=timeout_ms, done=done)
+
+    def _check_may_append(self, acks: int) -> None:
+        """Raises NotLeaderOrFollower, NotEnoughReplicas."""
+        if self.draining or self.core.handing_over or self.ended():
+            raise NotLeaderOrFollower(f"{self.replica.name} is being handed over")
+        core = self.core
+        if acks != ACKS_ALL:
+            return
+        if not core.enough_in_sync:
+            raise NotEnoughReplicas(
+                f"{self.replica.name} has {core.isr.size_min()} in-sync replicas, "
+                f"min.insync.replicas is {core.min_insync}",
+                limit=core.min_insync,
+            )
+        if core.queue.full:
+            raise NotEnoughReplicas(
+                f"{len(core.queue)} requests wait for {self.replica.name} already",
+                limit=core.queue.entries_max,
+            )
+
+    def _appended(
+        self, appended: Appended, size: int, *, acks: int, timeout_ms: int, done: OnProduced
+    ) -> None:
+        """Takes the turn after a batch of this size came to the log, now or by an earlier request."""
+        core, log, counts = self.core, self.replica.log, self.replica.counts
         at, new = appended.base_offset, not appended.duplicate
         produced = Produced(at, log.log_start_offset, new, appended.append_time_ms)
-        if trace is not None and produced.appended:
-            done = trace.produced(appended.base_offset, appended.next_offset, received, acks, done)
-        counts = self.replica.counts
         counts.produce_requests += 1
         now = self._clock.monotonic()
         if acks == ACKS_ALL:
             core.queue.push(
                 Offset(appended.next_offset), now + timeout_ms / 1000, ProduceTicket(produced, done)
             )
-        if not appended.duplicate:
-            counts.messages_in += appended.next_offset - appended.base_offset
-            counts.bytes_in += len(records)
+        if new:
+            counts.messages_in += appended.next_offset - at
+            counts.bytes_in += size
             self.replica.traffic_at = now
             if log.needs_flush(now):
                 self._wake.set()  # the commit task syncs first, and then counts the records in the LEO
@@ -254,7 +282,7 @@ class Leadership:
         if self.is_busy(now):
             self.turn()
         else:
-            self._set_timer(now + self._settings.keep_in_sync_ms / 1000)
+            self._timer.set(now + self._settings.keep_in_sync_ms / 1000)
 
     def reconfigured(self) -> None:
         """Notes that the replica's config or assignment may have changed."""
@@ -322,7 +350,7 @@ class Leadership:
                     raise AssertionError("a turn never steps down")
         if self.draining and not core.queue and core.high_watermark == core.accepted_end:
             self._drained.set()
-        self._set_timer(core.next_wakeup())
+        self._timer.set(core.next_wakeup())
 
     def _cut_off(self, effect: CutOff) -> None:
         """Stops waiting for a replica that does not close, so that its reassignment continues."""
@@ -349,23 +377,6 @@ class Leadership:
                     f"reach all in-sync replicas {list(self.core.state.isr_ids)} in time"
                 )
             )
-
-    def _set_timer(self, moment: float | None) -> None:
-        """Schedules a turn for this moment, unless one is due before it."""
-        if moment is None:
-            return
-        if self._timer is not None:
-            if self._timer_due <= moment + TIMER_SLACK_S:
-                return
-            self._timer.cancel()
-        delay = max(0.0, moment - self._clock.monotonic())
-        self._timer_due = moment
-        self._timer = asyncio.get_running_loop().call_later(delay, self._timer_fired)
-
-    def _timer_fired(self) -> None:
-        self._timer = None
-        defect_point("leadership.timer")
-        self.turn()
 
     # --- the commit task ---------------------------------------------------------------------
 
@@ -468,8 +479,7 @@ class Leadership:
         if self.ended():
             return
         self._ended = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         self._wake.set()
         self._drained.set()
         for follower in tuple(self.followers):

@@ -134,6 +134,7 @@ class LocalReplica:
             if self.trace is not None:
                 self.trace.passed(Step.COMMITTED, self.high_watermark, reached)
             self.high_watermark = reached
+            self.log.producers.transactions.committed(reached)
             self.announce()
 
     def learn_leader(self, leader: BrokerId, epoch: LeaderEpoch) -> bool:
@@ -226,17 +227,33 @@ class LocalReplica:
 
     # --- reads ------------------------------------------------------------------------------
 
-    def has_committed(self, offset: int) -> bool:
-        """True if the record at an offset is below the HW. Raises OffsetOutOfRange."""
+    @property
+    def stable_offset(self) -> Offset:
+        """LSO: all transactions with records below it are decided. Never above the HW."""
+        transactions = self.log.producers.transactions
+        return Offset(transactions.stable_offset(self.high_watermark, self.log.log_start_offset))
+
+    def readable_end(self, *, stable: bool) -> Offset:
+        """The end of what a reader may see: of decided transactions only, if it wants what is `stable`."""
+        return self.stable_offset if stable else self.high_watermark
+
+    def has(self, offset: int, *, stable: bool = False) -> bool:
+        """True if a reader may see the record at an offset. Raises OffsetOutOfRange."""
         start, end = self.log.log_start_offset, self.log.log_end_offset
         if not start <= offset <= end:
             raise OffsetOutOfRange(f"offset {offset} of {self.name} is outside {start}..{end}")
-        return offset < self.high_watermark
+        return offset < self.readable_end(stable=stable)
 
-    def read_committed(self, offset: int, bytes_max: int, *, batch_bytes_max: int = maxsize) -> bytes:
-        """Reads whole batches below the HW; see `PartitionLog.read_range`. Raises OffsetOutOfRange,
-        StorageFailed."""
-        below = self.high_watermark  # once per read (H8)
-        if not self.has_committed(offset):
-            return b""
-        return self.log.read_range(offset, bytes_max, below=below, batch_bytes_max=batch_bytes_max)[0]
+    def read(self, offset: int, bytes_max: int) -> bytes:
+        """The batches of `read_range`."""
+        return self.read_range(offset, bytes_max)[0]
+
+    def read_range(
+        self, offset: int, bytes_max: int, *, batch_bytes_max: int = maxsize, stable: bool = False
+    ) -> tuple[bytes, int]:
+        """Whole batches that a reader may see, and where they end; see `PartitionLog.read_range`. Raises
+        OffsetOutOfRange, StorageFailed."""
+        below = self.readable_end(stable=stable)  # once per read (H8)
+        if not self.has(offset, stable=stable):
+            return b"", offset
+        return self.log.read_range(offset, bytes_max, below=below, batch_bytes_max=batch_bytes_max)

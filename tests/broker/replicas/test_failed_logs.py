@@ -19,7 +19,7 @@ from tests.broker.support.seat import Seat, seated
 from tests.waiting import eventually
 
 READS: dict[str, Callable[[Replica], object]] = {
-    "fetch": lambda replica: replica.read_committed(0, 1 << 20),
+    "fetch": lambda replica: replica.read(0, 1 << 20),
     "push": lambda replica: replica.log.read_range(0, 1 << 20, below=2),
     "list by time": lambda replica: replica.log.search_time(1, start=0, below=2),
 }

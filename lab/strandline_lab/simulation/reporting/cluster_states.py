@@ -130,7 +130,7 @@ def _committed(replica: Replica) -> list[bytes]:
     """The values of all committed records of a log. Raises StrandlineError, OSError."""
     found: list[bytes] = []
     offset = replica.log.log_start_offset
-    while read := replica.read_committed(offset, READ_BYTES):
+    while read := replica.read(offset, READ_BYTES):
         for header, records in decode_lazily(read):
             found += [each.value for each in records if each.value is not None]
             offset = header.next_offset

@@ -62,6 +62,7 @@ class FetchSession:
         self.used_s = now_s
         self._positions: dict[Key, FetchPartition] = {}
         self._known: dict[Key, Known] = {}
+        self._stable = False
         self._due: dict[Key, None] = {}
         """In the order in which they are read: one whose records were answered goes to the end."""
 
@@ -70,8 +71,15 @@ class FetchSession:
 
     # --- the request -------------------------------------------------------------------------
 
-    def take(self, positions: Iterable[FetchPartition], forgotten: Iterable[Key] = ()) -> None:
-        """Adds these positions, or moves them, and forgets some. What is new in them is due."""
+    def take(
+        self, positions: Iterable[FetchPartition], forgotten: Iterable[Key] = (), *, stable: bool = False
+    ) -> None:
+        """Adds these positions, or moves them, and forgets some. What is new in them is due. `stable`: as the
+        request asks, which is for all that the session has."""
+        if stable != self._stable:
+            self._stable = stable
+            self._positions = {k: each._replace(stable=stable) for k, each in self._positions.items()}
+            self.wake_all()
         for position in positions:
             key = key_of(position)
             self._positions[key] = position

@@ -7,7 +7,7 @@ from typing import Final
 
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode, code_of, list_offsets_code
-from strandline.broker.kafka.wire.fetch import ISOLATION_LEVELS
+from strandline.broker.kafka.wire.fetch import ISOLATION_LEVELS, READ_COMMITTED
 from strandline.broker.kafka.wire.offsets import (
     DEBUGGING,
     EpochEndsAnswer,
@@ -54,8 +54,11 @@ class OffsetsApi:
             if (code := _refusal(asked, request.isolation_level, times[name], call.version))
         }
         served = {name: asked for name, asked in wanted.items() if name not in refused}
+        stable = request.isolation_level == READ_COMMITTED
         queries = [
-            OffsetQuery(name, EARLIEST if asked.timestamp_ms in TIERED_SINCE else asked.timestamp_ms)
+            OffsetQuery(
+                name, EARLIEST if asked.timestamp_ms in TIERED_SINCE else asked.timestamp_ms, stable=stable
+            )
             for name, asked in served.items()
         ]
         known_epochs = {name: asked.leader_epoch for name, asked in served.items()}

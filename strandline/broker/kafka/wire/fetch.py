@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from strandline.broker.kafka.wire.leaders import CURRENT_LEADER, ENDPOINTS, CurrentLeader
@@ -66,7 +67,7 @@ class FetchRequest(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """There are none: no broker makes one."""
+    """What this producer wrote from this offset on, up to its next abort marker, was aborted."""
 
     producer_id: int
     first_offset: int
@@ -81,8 +82,8 @@ class FetchedPartition(NamedTuple):
     records: bytes = b""
     leader: CurrentLeader | None = None
     """For clients from version 12 on."""
-    aborted: tuple[AbortedTransaction, ...] | None = None
-    """An empty list for readers of committed records."""
+    aborted: Sequence[AbortedTransaction] | None = None
+    """For readers of committed records, in the order of their offsets."""
     preferred: int = NO_BROKER
     """The follower in the client's rack that it is to read from; then there are no records (KIP-392)."""
 

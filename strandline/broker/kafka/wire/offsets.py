@@ -33,8 +33,7 @@ class PartitionTime(NamedTuple):
 
 
 class ListOffsetsRequest(NamedTuple):
-    """`isolation_level` as in Fetch. Without transactions all committed records are stable, so both say the
-    same."""
+    """`isolation_level` as in Fetch."""
 
     topics: Topics[PartitionTime]
     isolation_level: int = 0

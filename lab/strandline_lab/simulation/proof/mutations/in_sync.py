@@ -8,7 +8,7 @@ from strandline_lab.simulation.proof.mutation import Mutation
 
 _PARTITION: Final = "strandline/broker/core/replication/leader_partition.py"
 _ISR: Final = "strandline/broker/core/replication/isr.py"
-_WRITER: Final = "strandline/broker/replicas/isr_writer.py"
+_WRITER: Final = "strandline/broker/replicas/leading/isr_writer.py"
 
 IN_SYNC: Final = (
     Mutation(

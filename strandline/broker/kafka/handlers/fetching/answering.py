@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from strandline.broker.core.fetch_sessions.session import key_of
@@ -14,6 +14,7 @@ from strandline.broker.kafka.handlers.topic_ids import unknown_id
 from strandline.broker.kafka.wire.fetch import (
     ENDPOINTS_SINCE,
     READ_COMMITTED,
+    AbortedTransaction,
     FetchAnswer,
     FetchedPartition,
     FetchRequest,
@@ -44,6 +45,7 @@ def positions_of(request: FetchRequest, topics: Topics[PartitionPosition]) -> li
             asked.bytes_max,
             topic.topic_id,
             from_follower=bool(request.rack),
+            stable=is_stable(request),
         )
         for topic in topics
         for asked in topic.partitions
@@ -110,8 +112,7 @@ class FetchAnswers:
         endpoints: dict[int, BrokerAddress],
         elsewhere: Elsewhere,
     ) -> FetchedPartition:
-        """One partition of an answer; the address of the leader that it names goes to `endpoints`. Without
-        transactions, every committed record is stable.
+        """One partition of an answer; the address of the leader that it names goes to `endpoints`.
 
         A high watermark that is not known may stand still for days, below min.insync.replicas. Clients that
         read to the end would wait for as long: they get the one that is known here, as from Kafka.
@@ -127,13 +128,24 @@ class FetchAnswers:
             fetched.name.partition,
             code,
             watermark,
-            watermark,
+            watermark if fetched.stable_offset < 0 else fetched.stable_offset,
             fetched.log_start_offset,
             fetched.records,
             None if hint is None else hint[0],
-            () if request.isolation_level == READ_COMMITTED or code in NOT_THERE else None,
+            _aborted(fetched, request, code),
             NO_BROKER if code else elsewhere.get(fetched.name, NO_BROKER),
         )
+
+
+def _aborted(fetched: Fetched, request: FetchRequest, code: int) -> Sequence[AbortedTransaction] | None:
+    if fetched.aborted:
+        return [AbortedTransaction(*each) for each in fetched.aborted]
+    return () if is_stable(request) or code in NOT_THERE else None
+
+
+def is_stable(request: FetchRequest) -> bool:
+    """Whether the client asks for records of transactions that ended well."""
+    return request.isolation_level == READ_COMMITTED
 
 
 def _same_topic(one: FetchPartition, other: FetchPartition) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from strandline.broker.core.fetch_sessions.session import FetchSession, Key, epoch_after, key_in, key_of
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.handlers.fetching.answering import is_unknown, positions_of
+from strandline.broker.kafka.handlers.fetching.answering import is_stable, is_unknown, positions_of
 from strandline.broker.kafka.handlers.topic_ids import with_names
 from strandline.broker.kafka.wire.fetch import FetchRequest
 from strandline.broker.log.handlers import Handlers
@@ -66,7 +66,7 @@ class LiveSession:
         ]
         for key in (*map(key_of, positions), *forgotten):
             self._end_watch(key)
-        self.core.take(positions, forgotten)
+        self.core.take(positions, forgotten, stable=is_stable(request))
         for position in self.unknown:
             name = self._log.name_of(position.topic_id, (position.name.partition,))
             if name is not None:

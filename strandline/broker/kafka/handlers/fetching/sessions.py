@@ -10,6 +10,7 @@ from strandline.broker.core.fetch_sessions.cache import SessionCache
 from strandline.broker.core.fetch_sessions.session import FetchSession, key_of
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode
+from strandline.broker.kafka.handlers.fetching.answering import is_stable
 from strandline.broker.kafka.handlers.fetching.live_session import LiveSession
 from strandline.broker.kafka.wire.fetch import (
     FINAL_SESSION_EPOCH,
@@ -82,7 +83,7 @@ class FetchSessions:
         now = self._clock.monotonic()
         by_ids = call.version >= IDS_SINCE
         core = FetchSession(self._new_id(), call.caller.principal, by_ids=by_ids, now_s=now)
-        core.take(position for position, _ in found)
+        core.take((position for position, _ in found), stable=is_stable(request))
         for position, fetched in found:
             core.tells(key_of(position), fetched)
         victims = self._cache.add(core, now)
