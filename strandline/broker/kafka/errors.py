@@ -7,6 +7,7 @@ from typing import Final
 
 from strandline.errors import (
     CoordinatorLoading,
+    DuplicateSequence,
     ErrorCode,
     GenerationOfNoGroup,
     OutcomeUnknown,
@@ -71,9 +72,15 @@ def text_of(error: StrandlineError | None) -> str:
 
 def produce_code(error: StrandlineError, version: int) -> int:
     """NOT_LEADER_OR_FOLLOWER for a leadership that ended: clients look for the new leader before they try
-    again. After REQUEST_TIMED_OUT they would try the same broker first."""
+    again. After REQUEST_TIMED_OUT they would try the same broker first.
+
+    OUT_OF_ORDER_SEQUENCE_NUMBER, as from Kafka, for a batch that is older than those that are remembered: to
+    clients, DUPLICATE_SEQUENCE_NUMBER is success. But a log that took a later batch of the producer first
+    (KIP-360) does not have this one."""
     if isinstance(error, OutcomeUnknown):
         return int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if isinstance(error, DuplicateSequence):
+        return int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     return _known(code_of(error), storage=version >= PRODUCE_STORAGE_SINCE)
 
 

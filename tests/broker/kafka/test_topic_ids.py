@@ -177,6 +177,29 @@ async def test_a_batch_behind_one_whose_topic_was_not_known_is_out_of_order(worl
     assert (await world.produced(second)).error == 0
 
 
+async def test_a_batch_with_the_next_id_does_not_overtake_one_with_the_old_id(world: World) -> None:
+    """CORRECTNESS K2: Java's producer hears of the next topic while batches with the old id are in flight.
+    The log would take the later one, and the earlier ones would be duplicates of what is older."""
+    early, late = ((7, sequence) for sequence in (4, 5))
+    world.replace()
+    answers = [
+        await world.produced(produce(topic_id, producer=producer))
+        for topic_id, producer in ((KEY.topic_id, early), (NEXT_ID, late), (NEXT_ID, early), (NEXT_ID, late))
+    ]
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    assert [(each.error, each.base_offset) for each in answers] == [
+        (unknown, -1), (unknown, -1), (0, 2), (0, 3),
+    ]  # fmt: skip
+
+
+async def test_a_batch_before_the_first_one_that_a_log_took_is_no_success(world: World) -> None:
+    """CORRECTNESS K2: another broker refused it. To clients, DUPLICATE_SEQUENCE_NUMBER is success."""
+    later, earlier = (produce(KEY.topic_id, producer=(7, sequence)) for sequence in (5, 4))
+    assert (await world.produced(later)).error == 0
+    assert (await world.produced(earlier)).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert world.seat.replica.log.log_end_offset == 2
+
+
 async def test_a_batch_that_is_being_replicated_does_not_keep_its_frame(world: World) -> None:
     """The memory of frames is counted until their batches are appended, and not until they are committed."""
     world.replace(1)

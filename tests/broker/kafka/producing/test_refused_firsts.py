@@ -8,15 +8,16 @@ from strandline.broker.core.replication.producer_state import SEQUENCES
 from strandline.broker.kafka.handlers.producing.refused_firsts import (
     REFUSED_MAX,
     REMEMBERED_S,
+    Place,
     RefusedFirsts,
     Sequenced,
 )
 from strandline.errors import CorruptMessage, NotEnoughReplicas, OutcomeUnknown, OutOfOrderSequence
-from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from strandline.ids import NO_TOPIC_ID, TopicId
 from strandline.records.header import HEADER_BYTES
 from tests.broker.support.replicas import batch
 
-PLACE = TopicPartition("t", 0)
+PLACE = Place("t", 0)
 FIRST, SECOND = Sequenced(7, 0, 0), Sequenced(7, 0, 1)
 REFUSAL = NotEnoughReplicas("1 of 2")
 
@@ -28,8 +29,8 @@ class Firsts(RefusedFirsts):
         self.present = TopicId("a")
         super().__init__(lambda name: self.present)
 
-    def precede(self, name: TopicPartition, batch: Sequenced, now_s: float) -> bool:
-        refusal = self.refusal(name, batch, now_s)
+    def precede(self, place: Place, batch: Sequenced, now_s: float) -> bool:
+        refusal = self.refusal(place, batch, now_s)
         assert refusal is None or isinstance(refusal, OutOfOrderSequence)
         return refusal is not None
 
@@ -41,7 +42,7 @@ def test_a_producer_is_known_by_its_partition_id_and_epoch_for_some_time() -> No
     assert not firsts.precede(PLACE, SECOND, 10.1 + REMEMBERED_S)
     assert not firsts.precede(PLACE, Sequenced(7, 1, 1), 10.0)
     assert not firsts.precede(PLACE, Sequenced(8, 0, 1), 10.0)
-    assert not firsts.precede(TopicPartition("t", 1), SECOND, 10.0)
+    assert not firsts.precede(Place("t", 1), SECOND, 10.0)
 
 
 def test_a_batch_counts_that_will_be_sent_again() -> None:
@@ -76,6 +77,19 @@ def test_a_refusal_by_another_topic_counts_once(refused_by: TopicId) -> None:
     assert firsts.refusal(PLACE, FIRST, 2.0) is None
     assert firsts.refusal(PLACE, SECOND, 2.0) is None
     assert firsts.precede(PLACE, Sequenced(7, 0, 2), 2.0)
+
+
+def test_a_refusal_by_another_id_counts_once() -> None:
+    """The second batch names the topic that was made anew, and was sent before the first came back."""
+    firsts, old, new = Firsts(), Place("old", 0, by_id=True), Place("new", 0, by_id=True)
+    firsts.note(old, FIRST, REFUSAL, 0.0)
+    assert firsts.refusal(Place("new", 1, by_id=True), SECOND, 1.0) is None, "of another partition"
+    assert firsts.refusal(new, SECOND, 1.0) is REFUSAL
+    firsts.note(new, SECOND, REFUSAL, 1.0)
+    assert firsts.precede(new, Sequenced(7, 0, 2), 2.0)
+    assert firsts.refusal(new, FIRST, 2.0) is None
+    assert firsts.refusal(new, SECOND, 2.0) is None
+    assert firsts.precede(old, SECOND, 2.0), "of each topic by itself, as before"
 
 
 def test_the_producers_that_are_remembered_are_bounded() -> None:

@@ -12,7 +12,7 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, code_of, produce_code
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.producing.batch_shape import is_transactional, one_batch
-from strandline.broker.kafka.handlers.producing.refused_firsts import RefusedFirsts, Sequenced
+from strandline.broker.kafka.handlers.producing.refused_firsts import Place, RefusedFirsts, Sequenced
 from strandline.broker.kafka.handlers.topic_ids import unknown_id, with_names
 from strandline.broker.kafka.wire.leaders import CurrentLeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress
@@ -118,7 +118,7 @@ class ProduceApi:
             if self._log.recompression.wanted(name, batch):
                 anew = await self._log.recompression.of(name, batch, call.caller)
                 if isinstance(anew, StrandlineError):
-                    outcomes.note(position, name, None, None, anew)
+                    outcomes.note(position, _place(topic, found.partition), None, None, anew)
                     continue
                 batch = anew
             self._append(request, topic, name, batch, outcomes, position, sure=name not in unsure)
@@ -158,8 +158,8 @@ class ProduceApi:
         """The batch for one partition; None if it is refused before any log is asked."""
         records = bytes(found.records or b"")
         if topic.unknown:
-            log = _log_of(topic, found.partition)
-            outcomes.note(position, log, Sequenced.of(records), None, unknown_id(topic.topic_id))
+            place = _place(topic, found.partition)
+            outcomes.note(position, place, Sequenced.of(records), None, unknown_id(topic.topic_id))
             return None
         batch = one_batch(records)
         if isinstance(batch, StrandlineError):
@@ -183,8 +183,8 @@ class ProduceApi:
         *,
         sure: bool,
     ) -> None:
-        log, batch = _log_of(topic, name.partition), Sequenced.of(records)
-        refusal = self._firsts.refusal(log, batch, self._clock.monotonic())
+        place, batch = _place(topic, name.partition), Sequenced.of(records)
+        refusal = self._firsts.refusal(place, batch, self._clock.monotonic())
         any_first = refusal is None
         entry = ProduceEntry(
             name,
@@ -194,7 +194,7 @@ class ProduceApi:
             topic_id=topic.topic_id,
             any_first_sequence=any_first,
         )
-        note = partial(outcomes.note, position, log, batch, refusal)
+        note = partial(outcomes.note, position, place, batch, refusal)
         self._log.produce(entry, note, outcomes.call.caller, sure=sure)
 
 
@@ -230,18 +230,17 @@ class _Outcomes:
     def note(
         self,
         position: int,
-        log: TopicPartition,
+        place: Place,
         batch: Sequenced | None,
         refusal: StrandlineError | None,
         outcome: ProduceOutcome,
     ) -> None:
-        """`log`: the partition by its topic's id if the request has one, as for `RefusedFirsts`, whose
-        `refusal` is that of when the batch came."""
+        """`refusal`: that of `RefusedFirsts` when the batch came."""
         name = self._names[position]
         if isinstance(outcome, StrandlineError):
             if refusal is not None and isinstance(outcome, UnknownProducerId):
                 outcome = refusal
-            self._firsts.note(log, batch, outcome, self._clock.monotonic())
+            self._firsts.note(place, batch, outcome, self._clock.monotonic())
             code = produce_code(outcome, self.call.version)
             found = self._refused(name, code, outcome)
         else:
@@ -302,9 +301,8 @@ def _names(request: ProduceRequest) -> list[TopicPartition]:
     return [TopicPartition(topic, found.partition) for topic, found in each_partition(request.topics)]
 
 
-def _log_of(topic: OfTopic[PartitionRecords], partition: int) -> TopicPartition:
-    """The partition by its topic's id if the request has one, as for `RefusedFirsts`."""
-    return TopicPartition(topic.topic_id or topic.name, partition)
+def _place(topic: OfTopic[PartitionRecords], partition: int) -> Place:
+    return Place(topic.topic_id or topic.name, partition, by_id=bool(topic.topic_id))
 
 
 def _batches(request: ProduceRequest) -> Iterator[tuple[OfTopic[PartitionRecords], PartitionRecords]]:

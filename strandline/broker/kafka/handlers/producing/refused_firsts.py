@@ -13,9 +13,17 @@ from strandline.records import BatchHeader
 from strandline.records.header import HEADER_BYTES
 
 REFUSED_MAX: Final = 10_000
-"""Producers that are remembered; the one that was refused first is forgotten first."""
+"""Refusals that are remembered, two of a producer that names topics by ids; the first is forgotten first."""
 REMEMBERED_S: Final = 300.0
 """Longer than the two minutes for which Java's producer and others repeat a batch by default."""
+
+
+class Place(NamedTuple):
+    """A partition as a producer names it: by the topic's name, or by its id in place of it."""
+
+    topic: str
+    partition: int
+    by_id: bool = False
 
 
 class Sequenced(NamedTuple):
@@ -40,7 +48,7 @@ class _Refused(NamedTuple):
     base_sequence: int
     at_s: float
     topic_id: TopicId
-    """Of the log that refused it; NO_TOPIC_ID if there was none."""
+    """Of the log that refused it, NO_TOPIC_ID if there was none; or the one by which the producer asked."""
     error: StrandlineError
 
 
@@ -52,43 +60,59 @@ class RefusedFirsts:
     already. If it took that one, the first would come too late, and be lost as a duplicate. Such a batch is
     out of order: clients send both again.
 
-    Partitions are named as the producer names them: by the topic's name, or by its id in place of it.
-
     A refusal by another topic of this name says less: the producer may have delivered that batch to another
     broker since then. The next one gets the same error, once. If it comes again, nothing comes before it.
+
+    So it is with ids. A producer that learns the id of the next topic of the name may send it beside batches
+    that are refused by the old id. An id that is gone has no name here, so any other id counts as that of the
+    next topic.
     """
 
     def __init__(self, topic_id: Callable[[TopicPartition], TopicId]) -> None:
         """`topic_id`: of the log of this name that is here, or NO_TOPIC_ID."""
         self._topic_id = topic_id
-        self._refused: OrderedDict[tuple[TopicPartition, int, int], _Refused] = OrderedDict()
+        self._refused: OrderedDict[tuple[Place, int, int], _Refused] = OrderedDict()
 
-    def note(
-        self, name: TopicPartition, batch: Sequenced | None, error: StrandlineError, now_s: float
-    ) -> None:
+    def note(self, place: Place, batch: Sequenced | None, error: StrandlineError, now_s: float) -> None:
         """A batch got this error."""
         if batch is None or error.outcome is Outcome.FATAL:
             return
-        topic_id, before = self._topic_id(name), self._before(name, batch, now_s)
-        if before is not None and before.topic_id == topic_id:
-            return
-        key = (name, batch.producer_id, batch.epoch)
-        self._refused[key] = _Refused(batch.base_sequence, now_s, topic_id, error)
-        self._refused.move_to_end(key)
-        if len(self._refused) > REFUSED_MAX:
-            self._refused.popitem(last=False)
+        topic_id = self._topic_at(place)
+        for each in _looked_at(place):
+            before = self._before(each, batch, now_s)
+            if before is not None and before.topic_id == topic_id:
+                continue
+            key = (each, batch.producer_id, batch.epoch)
+            self._refused[key] = _Refused(batch.base_sequence, now_s, topic_id, error)
+            self._refused.move_to_end(key)
+            if len(self._refused) > REFUSED_MAX:
+                self._refused.popitem(last=False)
 
-    def refusal(self, name: TopicPartition, batch: Sequenced | None, now_s: float) -> StrandlineError | None:
+    def refusal(self, place: Place, batch: Sequenced | None, now_s: float) -> StrandlineError | None:
         """The error of this batch if its producer is not known: one before it may have to come again."""
-        before = None if batch is None else self._before(name, batch, now_s)
-        if before is None:
+        if batch is None:
             return None
-        if before.topic_id != self._topic_id(name):
-            return before.error
-        return OutOfOrderSequence(f"{name}: a batch before this one was refused, and has to come first")
+        for each in _looked_at(place):
+            before = self._before(each, batch, now_s)
+            if before is None:
+                continue
+            if before.topic_id != self._topic_at(place):
+                return before.error
+            return OutOfOrderSequence("a batch before this one was refused, and has to come first")
+        return None
 
-    def _before(self, name: TopicPartition, batch: Sequenced, now_s: float) -> _Refused | None:
-        refused = self._refused.get((name, batch.producer_id, batch.epoch))
+    def _topic_at(self, place: Place) -> TopicId:
+        if place.by_id:
+            return TopicId(place.topic)
+        return self._topic_id(TopicPartition(place.topic, place.partition))
+
+    def _before(self, place: Place, batch: Sequenced, now_s: float) -> _Refused | None:
+        refused = self._refused.get((place, batch.producer_id, batch.epoch))
         if refused is None or now_s - refused.at_s > REMEMBERED_S:
             return None
         return refused if precedes(refused.base_sequence, batch.base_sequence) else None
+
+
+def _looked_at(place: Place) -> tuple[Place, ...]:
+    """Where its refusals stand: those by an id stand also where each other id finds them."""
+    return (place, Place("", place.partition, by_id=True)) if place.by_id else (place,)
