@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from tests.console.web.browser import Answer, Browser
+from tests.waiting import eventually
+
+_DO: Final = 'action="/changes/do"'
 
 
 async def planned(browser: Browser, kind: str, fields: Mapping[str, object]) -> Answer:
@@ -17,7 +21,7 @@ async def planned(browser: Browser, kind: str, fields: Mapping[str, object]) -> 
 
 def hidden(page: Answer) -> dict[str, object]:
     """The fields of the form that does the change."""
-    form = page.text[page.text.index('action="/changes/do"') :]
+    form = page.text[page.text.index(_DO) :]
     fields = dict(re.findall(r'name="(plan|seen)" value="(\w+)"', form))
     assert fields.keys() == {"plan", "seen"}
     return fields
@@ -28,3 +32,16 @@ async def done(browser: Browser, page: Answer, **typed: str) -> Answer:
     answer = await browser.post("/changes/do", {**hidden(page), **typed})
     assert answer.status == 303, answer.words
     return await browser.get(answer.headers["location"])
+
+
+async def done_at_last(browser: Browser, page: Answer) -> Answer:
+    """The same for a plan of what has just changed. Each broker shows what it read up to half a second ago:
+    as long as two of them differ, the plan is shown again."""
+
+    async def is_done() -> bool:
+        nonlocal page
+        page = await done(browser, page)
+        return _DO not in page.text
+
+    await eventually(is_done, what="the plan that was seen is what would happen now")
+    return page

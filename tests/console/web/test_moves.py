@@ -5,7 +5,7 @@ from __future__ import annotations
 from strandline.ids import TopicPartition
 from strandline.testing import MemoryCluster
 from tests.console.web.browser import Browser
-from tests.console.web.changes import done, planned
+from tests.console.web.changes import done, done_at_last, planned
 from tests.console.web.test_topics import opened
 from tests.waiting import eventually
 
@@ -77,7 +77,7 @@ async def test_a_broker_is_drained_and_the_drain_is_ended(cluster: MemoryCluster
     broker = cluster.broker_ids[0]
     page = await planned(changing, "drain-broker", {"broker": broker})
     assert f"Broker {broker} leads" in page.words and "drained" in page.words
-    outcome = await done(changing, page)
+    outcome = await done_at_last(changing, page)
     assert f"Broker {broker} is drained" in outcome.words and f"broker={broker}" in outcome.text
     await opened(changing, "/moves", "alive drained")
     page = await planned(changing, "undrain-broker", {"broker": broker})
