@@ -28,7 +28,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/pipeline": 7_760,
     "strandline/ports": 590,
     "strandline/producer": 2_730,
-    "strandline/records": 1_600,
+    "strandline/records": 1_610,
     "strandline/report": 680,
     "strandline/rpc": 0,
     "strandline/security": 3_450,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 10_760,
-    "tests": 135_380,
+    "tests": 135_530,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

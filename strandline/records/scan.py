@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
-from strandline.errors import CorruptMessage, InvalidRecord
+from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
 from strandline.records.compression import Codec, decompress
 from strandline.records.decode import body_of
 from strandline.records.encode import offset_deltas
@@ -148,7 +148,8 @@ def has_header_without_key(records: Bytes, header: BatchHeader) -> bool:
     pass.
 
     To read each of many records takes 13 times as long as the other checks of a batch. A compressed batch is
-    read if it is small. False for records that cannot be decoded: they are opaque to a broker.
+    read if it is small. False for records that cannot be decoded: they are opaque to a broker. Raises
+    UnsupportedCompression for snappy that is none: no reader could pass it.
     """
     codec, start = header.codec, header.position + HEADER_BYTES
     if not header.record_count or (codec is not Codec.NONE and header.size > COMPRESSED_BYTES_LOOKED_AT_MAX):
@@ -157,7 +158,11 @@ def has_header_without_key(records: Bytes, header: BatchHeader) -> bool:
     try:
         body = decompress(codec, body, bytes_max=BYTES_LOOKED_AT_MAX)
         return _has_header_without_key(body, min(header.record_count, RECORDS_LOOKED_AT_MAX))
-    except (IndexError, ValueError, CorruptMessage):
+    except CorruptMessage as error:
+        if error.limit is None:
+            raise UnsupportedCompression(error.message) from None
+        return False  # it may be too large only
+    except (IndexError, ValueError):
         return False
 
 

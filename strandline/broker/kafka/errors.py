@@ -12,6 +12,7 @@ from strandline.errors import (
     GenerationOfNoGroup,
     OutcomeUnknown,
     StrandlineError,
+    UnsupportedCompression,
 )
 
 OWN_CODES_MIN: Final = 1_000
@@ -76,11 +77,14 @@ def produce_code(error: StrandlineError, version: int) -> int:
 
     OUT_OF_ORDER_SEQUENCE_NUMBER, as from Kafka, for a batch that is older than those that are remembered: to
     clients, DUPLICATE_SEQUENCE_NUMBER is success. But a log that took a later batch of the producer first
-    (KIP-360) does not have this one."""
+    (KIP-360) does not have this one. Of a codec that is none, Kafka's brokers say no more than that they
+    failed: producers give up at once, as at the error of that name."""
     if isinstance(error, OutcomeUnknown):
         return int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if isinstance(error, DuplicateSequence):
         return int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    if isinstance(error, UnsupportedCompression):
+        return int(ErrorCode.UNKNOWN_SERVER_ERROR)
     return _known(code_of(error), storage=version >= PRODUCE_STORAGE_SINCE)
 
 

@@ -72,7 +72,7 @@ def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> Bat
 
 
 def check_client(records: bytes, header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
-    """What only batches of clients have to pass. Raises InvalidRecord, InvalidTimestamp."""
+    """What clients' batches have to pass. Raises InvalidRecord, InvalidTimestamp, UnsupportedCompression."""
     if header.base_offset != 0:
         raise InvalidRecord(f"the batch has base offset {header.base_offset}: only a log gives offsets")
     if header.is_transactional and header.base_sequence < 0:

@@ -10,7 +10,7 @@ import pytest
 from strandline.broker.storage import admission
 from strandline.broker.storage.admission import BYTES_NAMED_MAX, KEYED_RECORDS_MAX, RECORDS_NAMED_MAX
 from strandline.config.limits import RECORDS_BYTES_MAX
-from strandline.errors import CorruptMessage, InvalidRecord, InvalidTimestamp
+from strandline.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, UnsupportedCompression
 from strandline.records import (
     HEADER_BYTES,
     BatchHeader,
@@ -152,6 +152,15 @@ def test_only_the_first_records_of_a_batch_are_read_for_headers() -> None:
     large = with_null_key(0, codec=Codec.GZIP, value=random.Random(1).randbytes(5_000))
     nonsense = assemble(BatchHeader.parse(late), b"\xff" * 200)
     for data in (late, large, nonsense):
+        admission.check_client(data, BatchHeader.parse(data), TopicConfig(), NOW_MS)
+
+
+def test_snappy_that_is_none_is_refused() -> None:
+    """No reader could pass it. Damage within other codecs looks like records that are too large."""
+    data = encode_values([b"v"], NOW_MS)
+    header = BatchHeader.parse(data)._replace(attributes=Codec.SNAPPY)
+    data = assemble(header, data[HEADER_BYTES:])
+    with pytest.raises(UnsupportedCompression, match="snappy do not decompress"):
         admission.check_client(data, BatchHeader.parse(data), TopicConfig(), NOW_MS)
 
 
