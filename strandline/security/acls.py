@@ -75,9 +75,15 @@ _CLUSTER_OPERATIONS: Final = frozenset(
         Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE,
     }
 )  # fmt: skip
+_GROUP_OPERATIONS: Final = frozenset(
+    {
+        Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    }
+)  # fmt: skip
 OPERATIONS: Final = {
     ResourceType.TOPIC: _TOPIC_OPERATIONS,
-    ResourceType.GROUP: frozenset({Operation.READ, Operation.DESCRIBE, Operation.DELETE}),
+    ResourceType.GROUP: _GROUP_OPERATIONS,
     ResourceType.CLUSTER: _CLUSTER_OPERATIONS,
     ResourceType.TRANSACTIONAL_ID: frozenset({Operation.WRITE, Operation.DESCRIBE}),
     ResourceType.USER: frozenset({Operation.ALTER, Operation.DESCRIBE}),

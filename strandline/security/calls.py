@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from strandline.security.rights import (
     ALTER_CLUSTER,
     ALTER_CLUSTER_CONFIGS,
+    ALTER_GROUP_CONFIGS,
     ALTER_TOPIC,
     ALTER_TOPIC_CONFIGS,
     CLUSTER_ACTION,
@@ -21,6 +22,7 @@ from strandline.security.rights import (
     DESCRIBE_CLUSTER,
     DESCRIBE_CLUSTER_CONFIGS,
     DESCRIBE_GROUP,
+    DESCRIBE_GROUP_CONFIGS,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
     IDEMPOTENT_WRITE,
@@ -244,20 +246,23 @@ _CALLS: Final = (
     _Call(
         by_handler(
             DESCRIBE_TOPIC_CONFIGS,
+            DESCRIBE_GROUP_CONFIGS,
             DESCRIBE_CLUSTER_CONFIGS,
-            needs="DESCRIBE_CONFIGS TOPIC for each topic; DESCRIBE_CONFIGS CLUSTER for a broker",
-            refused="29 or 31 for the resource",
+            needs="DESCRIBE_CONFIGS TOPIC for each topic, DESCRIBE_CONFIGS GROUP for each group, "
+            "DESCRIBE_CONFIGS CLUSTER for a broker",
+            refused="29, 30 or 31 for the resource",
         ),
         apis="DescribeConfigs",
     ),
     _Call(
         by_handler(
             ALTER_TOPIC_CONFIGS,
+            ALTER_GROUP_CONFIGS,
             ALTER_CLUSTER_CONFIGS,
             ALTER_CLUSTER,
             needs="ALTER_CONFIGS TOPIC for each topic, and for an internal one ALTER CLUSTER as well; "
-            "ALTER_CONFIGS CLUSTER for a broker",
-            refused="29 or 31 for the resource",
+            "ALTER_CONFIGS GROUP for each group, ALTER_CONFIGS CLUSTER for a broker",
+            refused="29, 30 or 31 for the resource",
         ),
         apis="AlterConfigs IncrementalAlterConfigs",
     ),

@@ -27,6 +27,8 @@ ALTER_TOPIC_CONFIGS: Final = Right(Operation.ALTER_CONFIGS, ResourceType.TOPIC)
 READ_GROUP: Final = Right(Operation.READ, ResourceType.GROUP)
 DESCRIBE_GROUP: Final = Right(Operation.DESCRIBE, ResourceType.GROUP)
 DELETE_GROUP: Final = Right(Operation.DELETE, ResourceType.GROUP)
+DESCRIBE_GROUP_CONFIGS: Final = Right(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP)
+ALTER_GROUP_CONFIGS: Final = Right(Operation.ALTER_CONFIGS, ResourceType.GROUP)
 
 CREATE_CLUSTER: Final = Right(Operation.CREATE, ResourceType.CLUSTER)
 ALTER_CLUSTER: Final = Right(Operation.ALTER, ResourceType.CLUSTER)

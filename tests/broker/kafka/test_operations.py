@@ -16,7 +16,8 @@ def bits(*operations: Operation) -> int:
 
 def test_without_an_authorizer_a_client_may_do_all_that_there_is() -> None:
     """A3: as Kafka answers."""
-    group = bits(Operation.READ, Operation.DESCRIBE, Operation.DELETE)
+    own = Operation.READ, Operation.DESCRIBE, Operation.DELETE
+    group = bits(*own, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
     assert operations_of(OPEN, CALLER, ResourceType.GROUP, "harbour") == group
 
 

@@ -60,7 +60,10 @@ PREFIXED, GROUP, USER = PatternType.PREFIXED, ResourceType.GROUP, ResourceType.U
         (acl("a\nb", Operation.ALTER, of=USER), "cannot be printed"),
         (acl("tides", principal=Principal("alice", "user")), "begins with 'User:', in these letters"),
         (acl("tides", principal=Principal("staff", "Group")), "would cover nothing"),
-        (acl("tides", Operation.WRITE, of=GROUP), "a GROUP has ALL, DELETE, DESCRIBE, READ"),
+        (
+            acl("tides", Operation.WRITE, of=GROUP),
+            "a GROUP has ALL, ALTER_CONFIGS, DELETE, DESCRIBE, DESCRIBE_CONFIGS, READ",
+        ),
         (acl("tides", Operation.CLUSTER_ACTION), "CLUSTER_ACTION on TOPIC LITERAL tides would cover nothing"),
     ],
 )

@@ -45,8 +45,10 @@ from strandline.ports import Caller, Clock
 from strandline.security.access import Access
 from strandline.security.rights import (
     ALTER_CLUSTER_CONFIGS,
+    ALTER_GROUP_CONFIGS,
     ALTER_TOPIC_CONFIGS,
     DESCRIBE_CLUSTER_CONFIGS,
+    DESCRIBE_GROUP_CONFIGS,
     DESCRIBE_TOPIC_CONFIGS,
     Right,
 )
@@ -68,6 +70,9 @@ class Wanted(NamedTuple):
     """None: all configs are to be replaced."""
 
 
+TO_DESCRIBE: Final = DESCRIBE_TOPIC_CONFIGS, DESCRIBE_GROUP_CONFIGS, DESCRIBE_CLUSTER_CONFIGS
+TO_ALTER: Final = ALTER_TOPIC_CONFIGS, ALTER_GROUP_CONFIGS, ALTER_CLUSTER_CONFIGS
+"""The rights to configs of topics, of groups, and of everything else."""
 ZOOKEEPER_WAIT_S: Final = 10.0
 """How long a request waits for ZooKeeper. It does not say how long its client waits: mostly half a minute.
 Some programs end at an error that passes."""
@@ -107,7 +112,7 @@ class ConfigsApi:
             try:
                 if error is not None:
                     raise error
-                self._check(call.caller, wanted.resource, DESCRIBE_TOPIC_CONFIGS, DESCRIBE_CLUSTER_CONFIGS)
+                self._check(call.caller, wanted.resource, *TO_DESCRIBE)
                 configs = self._configs(wanted.resource, topics)
                 shown = tuple(_shown(each, request) for each in configs if _is_wanted(each, wanted))
                 described.append(DescribedResource(wanted.resource, configs=shown))
@@ -181,18 +186,22 @@ class ConfigsApi:
             outcomes[Resource(TOPIC, result.topic)] = result.error
         return AlterAnswer(tuple(_outcome(resource, outcomes[resource]) for resource, *_ in changes))
 
-    def _check(self, caller: Caller, resource: Resource, of_topic: Right, of_broker: Right) -> None:
-        """Raises TopicAuthorizationFailed, ClusterAuthorizationFailed."""
+    def _check(
+        self, caller: Caller, resource: Resource, of_topic: Right, of_group: Right, of_cluster: Right
+    ) -> None:
+        """Raises TopicAuthorizationFailed, GroupAuthorizationFailed, ClusterAuthorizationFailed."""
         if resource.kind == TOPIC:
             self._access.check(caller, of_topic, resource.name)
+        elif resource.kind == GROUP:
+            self._access.check(caller, of_group, resource.name)
         else:
-            self._access.check(caller, of_broker)
+            self._access.check(caller, of_cluster)
 
     def _check_alteration(self, caller: Caller, resource: Resource) -> None:
         """Raises TopicAuthorizationFailed, ClusterAuthorizationFailed, InvalidRequest."""
         if resource.kind == TOPIC and not resource.name:
             raise InvalidRequest("a topic has a name")
-        self._check(caller, resource, ALTER_TOPIC_CONFIGS, ALTER_CLUSTER_CONFIGS)
+        self._check(caller, resource, *TO_ALTER)
         if resource.kind == TOPIC:
             refusal = alteration_refusal(self._access, caller, resource.name, configs=True, partitions=False)
             if refusal is not None:

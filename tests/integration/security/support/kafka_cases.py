@@ -18,6 +18,7 @@ from strandline.broker.kafka.wire.admin.configs import (
     ResourceConfigs,
     WantedConfigs,
 )
+from strandline.broker.kafka.wire.admin.configs import GROUP as GROUP_KIND
 from strandline.broker.kafka.wire.admin.configs import TOPIC as TOPIC_KIND
 from strandline.broker.kafka.wire.admin.placement import (
     ElectLeadersRequest,
@@ -85,6 +86,7 @@ from strandline.records import encode_values
 from strandline.security.rights import (
     ALTER_CLUSTER,
     ALTER_CLUSTER_CONFIGS,
+    ALTER_GROUP_CONFIGS,
     ALTER_TOPIC,
     ALTER_TOPIC_CONFIGS,
     CREATE_CLUSTER,
@@ -94,6 +96,7 @@ from strandline.security.rights import (
     DESCRIBE_CLUSTER,
     DESCRIBE_CLUSTER_CONFIGS,
     DESCRIBE_GROUP,
+    DESCRIBE_GROUP_CONFIGS,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
     IDEMPOTENT_WRITE,
@@ -110,6 +113,7 @@ SET: Final = 0
 TIMEOUT_MS: Final = 1_000
 TOPIC_RESOURCE: Final = Resource(TOPIC_KIND, TOPIC)
 BROKER_RESOURCE: Final = Resource(BROKER, "1")
+GROUP_RESOURCE: Final = Resource(GROUP_KIND, GROUP)
 
 
 def of_topic(*partitions: Any, name: str = TOPIC) -> Topics[Any]:
@@ -243,6 +247,12 @@ KAFKA_CASES: Final = (
         label="of a broker",
     ),
     Case(
+        apis.DESCRIBE_CONFIGS,
+        DescribeConfigsRequest((WantedConfigs(GROUP_RESOURCE, None),)),
+        (DESCRIBE_GROUP_CONFIGS,),
+        label="of a group",
+    ),
+    Case(
         apis.ALTER_CONFIGS,
         AlterConfigsRequest((ResourceConfigs(TOPIC_RESOURCE, (GivenConfig("retention.ms", "1000"),)),), True),
         (ALTER_TOPIC_CONFIGS,),
@@ -252,6 +262,12 @@ KAFKA_CASES: Final = (
         AlterConfigsRequest((ResourceConfigs(BROKER_RESOURCE, ()),), True),
         (ALTER_CLUSTER_CONFIGS,),
         label="of a broker",
+    ),
+    Case(
+        apis.ALTER_CONFIGS,
+        AlterConfigsRequest((ResourceConfigs(GROUP_RESOURCE, ()),), True),
+        (ALTER_GROUP_CONFIGS,),
+        label="of a group",
     ),
     Case(
         apis.INCREMENTAL_ALTER_CONFIGS,
