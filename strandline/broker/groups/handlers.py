@@ -260,9 +260,11 @@ class GroupHandlers:
 
     # --- offsets -----------------------------------------------------------------------------
 
-    async def commit(self, request: OffsetCommit, caller: Caller) -> OffsetResults:
+    async def commit(
+        self, request: OffsetCommit, caller: Caller, *, any_offset: bool = False
+    ) -> OffsetResults:
         """Answered once the offsets are committed to the log (G12). Those of partitions that do not exist are
-        refused one by one, as Kafka does."""
+        refused one by one, as Kafka does. `any_offset`: see `Commit`."""
         by = self._as_member(caller, request.group)
         refused = self.refusals(caller, READ_TOPIC, request.offsets)
         if refused:
@@ -270,7 +272,7 @@ class GroupHandlers:
             if not offsets:
                 return refused
             request = replace(request, offsets=offsets)
-        commit = Commit(request, *await self._present(request.offsets))
+        commit = Commit(request, *await self._present(request.offsets), any_offset=any_offset)
         answer = await self._ask(commit, by)
         return {**answer, **refused}
 

@@ -164,10 +164,10 @@ def _check_protocols(protocols: tuple[GroupProtocol, ...], limits: GroupLimits) 
 
 
 def check_offset(
-    name: TopicPartition, committed: CommittedOffset, limits: GroupLimits
+    name: TopicPartition, committed: CommittedOffset, limits: GroupLimits, *, any_offset: bool
 ) -> StrandlineError | None:
     """The problem with one offset of a commit, which does not affect the others; None if it is valid."""
-    if (wrong := check_name(name) or check_position(name, committed)) is not None:
+    if (wrong := check_name(name) or check_position(name, committed, any_offset=any_offset)) is not None:
         return wrong
     size = len(committed.metadata.encode())
     most = min(limits.offset_metadata_bytes_max, STRING_BYTES_MAX)
@@ -187,9 +187,11 @@ def check_name(name: TopicPartition) -> StrandlineError | None:
     return None
 
 
-def check_position(name: TopicPartition, committed: CommittedOffset) -> StrandlineError | None:
-    """The problem with the numbers of an offset; None if they are valid."""
-    if not 0 <= committed.offset < 2**63:
+def check_position(
+    name: TopicPartition, committed: CommittedOffset, *, any_offset: bool
+) -> StrandlineError | None:
+    """The problem with the numbers of an offset; None if they are valid. `any_offset`: below 0 too."""
+    if not (-(2**63) if any_offset else 0) <= committed.offset < 2**63:
         return InvalidRequest(f"{name}: offset {committed.offset} is not between 0 and 2^63 − 1", limit=0)
     if not -1 <= committed.leader_epoch <= LEADER_EPOCH_MAX:
         return InvalidRequest(

@@ -127,7 +127,7 @@ class OffsetKeeper:
         self, name: TopicPartition, asked: CommittedOffset, added: int, commit: Commit
     ) -> StrandlineError | None:
         """Why this offset is refused, given the `added` bytes of the commit; None if it is accepted."""
-        wrong = check_offset(name, asked, self._turn.limits)
+        wrong = check_offset(name, asked, self._turn.limits, any_offset=commit.any_offset)
         if wrong is not None:
             return wrong
         if name in commit.missing:

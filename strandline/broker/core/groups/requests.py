@@ -51,6 +51,8 @@ class Commit(Asks[OffsetResults]):
     missing: Collection[TopicPartition] = ()
     present: PresentTopics = NOTHING_KNOWN
     """Offsets of other incarnations are refused."""
+    any_offset: bool = False
+    """Whether offsets below 0 are kept, as Kafka's brokers do. To strandline's consumers they are none."""
 
     @property
     def group(self) -> str:

@@ -122,7 +122,7 @@ def check_stored_key(key: OffsetKey | GroupKey) -> None:
 
 def check_stored_offset(key: OffsetKey, committed: CommittedOffset) -> None:
     """Raises InvalidRequest."""
-    if (wrong := check_position(key.name, committed)) is not None:
+    if (wrong := check_position(key.name, committed, any_offset=True)) is not None:
         raise wrong
 
 

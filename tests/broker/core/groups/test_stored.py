@@ -93,7 +93,6 @@ def test_a_record_of_an_impossible_group_id_is_refused(group: str) -> None:
         (partition(0, ""), CommittedOffset(1)),
         (partition(0, LONG), CommittedOffset(1)),
         (partition(0, "a\nb"), CommittedOffset(1)),
-        (partition(0), CommittedOffset(-1)),
         (partition(0), CommittedOffset(1, -2)),
     ],
 )
@@ -101,6 +100,14 @@ def test_an_impossible_offset_record_is_refused(name: Any, committed: CommittedO
     stage = Stage()
     assert read(stage, encode_offset_key(GROUP, name), encode_offset_value(committed)) is not None
     assert stage.committed() == {}
+
+
+def test_an_offset_below_0_is_read_again() -> None:
+    """Kafka's clients get back what they commit."""
+    stage = Stage()
+    below = encode_offset_value(CommittedOffset(-5))
+    assert read(stage, encode_offset_key(GROUP, partition(0)), below) is None
+    assert stage.committed() == {partition(0): -5}
 
 
 def test_timeouts_of_other_settings_are_brought_within_these() -> None:

@@ -32,6 +32,7 @@ from strandline.broker.kafka.wire.groups.offsets import (
 from strandline.broker.kafka.wire.topics import OfTopic
 from strandline.config.limits import KIB
 from strandline.errors import ErrorCode
+from strandline.ids import PartitionId, TopicPartition
 from strandline.testing import SimulatedCluster
 from tests.broker.kafka.support.group_client import BY_NAME, TOPIC, GroupClient, lone_broker, offsets
 from tests.virtual_time import on_virtual_time
@@ -69,6 +70,27 @@ async def test_offsets_are_committed_and_fetched(cluster: SimulatedCluster) -> N
     assert (unknown.error, unknown.topics) == (0, (OfTopic(TOPIC, nothing),))
     assert (nameless.error, nameless.topics) == (INVALID_GROUP, ())
     assert await client.fetched("g") == {0: 5, 1: 9}
+
+
+@on_virtual_time
+async def test_an_offset_below_0_is_given_back_as_by_kafka(cluster: SimulatedCluster) -> None:
+    """To strandline's consumers, and by its command line, it is none; they cannot commit one."""
+    client = await GroupClient.prepared(cluster)
+    assert await client.commit("g", offsets((0, 5), (1, -1), (2, -5))) == [0, 0, 0]
+    assert await client.fetched("g") == {0: 5, 1: -1, 2: -5}
+    async with cluster.admin() as admin:
+        found = await admin.group_offsets("g")
+    assert {name: each.offset for name, each in found.items()} == {TopicPartition(TOPIC, PartitionId(0)): 5}
+
+
+@on_virtual_time
+async def test_a_name_that_no_partition_can_have_is_not_there(cluster: SimulatedCluster) -> None:
+    """As with Kafka; the others of a request are committed."""
+    client = await GroupClient.prepared(cluster)
+    nameless = offsets((0, 1), topic="")
+    found = await client.commit("g", nameless, offsets((-1, 1), (0, 7)))
+    assert found == [UNKNOWN_TOPIC, UNKNOWN_TOPIC, 0]
+    assert await client.fetched("g") == {0: 7}
 
 
 @on_virtual_time

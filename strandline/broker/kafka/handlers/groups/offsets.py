@@ -76,7 +76,7 @@ class GroupOffsetsApi:
                 if _may_be(topic.name, asked.partition)
             }
             asked = OffsetCommit(request.group, request.member, request.generation, offsets, request.instance)
-            results = await self._groups.commit(asked, call.caller)
+            results = await self._groups.commit(asked, call.caller, any_offset=True)
             errors = [
                 unnamed[topic.topic_id]
                 if topic.unknown
