@@ -23,6 +23,7 @@ class KafkaCode(IntEnum):
     """Numbers that only this listener answers with."""
 
     UNSUPPORTED_VERSION = 35
+    POLICY_VIOLATION = 44
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
     FETCH_SESSION_ID_NOT_FOUND = 70
     INVALID_FETCH_SESSION_EPOCH = 71

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from strandline.broker.kafka.answers import ANSWER_BYTES_MAX, ENTRY_BYTES, AnswerSize
+from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.handlers.replicas import ReplicasApi
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.admin.replicas import (
@@ -22,6 +23,7 @@ from strandline.broker.kafka.wire.admin.replicas import (
 from strandline.broker.kafka.wire.topics import OfTopic
 from strandline.errors import ErrorCode
 from strandline.ids import LeaderEpoch, Offset
+from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.kafka.support.asking import called, log_handlers
 from tests.broker.support.replicas import CLOCK, NAME, batch
 from tests.broker.support.seat import Seat, seated
@@ -61,6 +63,9 @@ async def test_a_follower_describes_its_producers_once_however_often_it_is_asked
     assert all(each.producer_epoch == 0 and each.last_at_ms > 0 for each in found.values())
     assert (unknown.partition, unknown.error) == (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert unknown.message and not unknown.producers
+    invalid = DescribeProducersRequest((OfTopic("a b", (0,)),))
+    (topic,) = (await here.api.producers(invalid, CALL, size)).topics
+    assert [each.error for each in topic.partitions] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
     assert size.bytes > 4 * ENTRY_BYTES  # two partitions, two producers
 
 
@@ -110,6 +115,16 @@ async def test_only_the_leader_deletes(here: Here) -> None:
     request = DeleteRecordsRequest((OfTopic(NAME.topic, (PartitionDeletion(0, 2),)),), 1_000)
     (topic,) = (await here.api.delete_records(request, CALL)).topics
     assert topic.partitions == (DeletedPartition(0, ErrorCode.NOT_LEADER_OR_FOLLOWER),)
+
+
+async def test_records_of_a_compacted_topic_are_kept_by_its_policy(here: Here) -> None:
+    here.seat.lead(EPOCH + 1)
+    here.seat.replica.raise_watermark(Offset(6))
+    here.seat.replica.config = TopicConfig(cleanup_policy="compact")
+    request = DeleteRecordsRequest((OfTopic(NAME.topic, (PartitionDeletion(0, 3),)),), 1_000)
+    (topic,) = (await here.api.delete_records(request, CALL)).topics
+    assert topic.partitions == (DeletedPartition(0, KafkaCode.POLICY_VIOLATION),)
+    assert here.seat.replica.log.log_start_offset == 0
 
 
 async def test_a_client_that_does_not_wait_learns_that_the_deletion_may_not_be_complete(here: Here) -> None:

@@ -191,7 +191,7 @@ async def test_kcat_has_its_topic_created(cluster: LocalCluster) -> None:
 
 
 async def test_librdkafka_reads_and_changes_configs(admin: Admin, librdkafka: AdminClient) -> None:
-    await admin.create_topic("configured", 1, 3, {"retention.ms": "60000"})
+    await admin.create_topic("configured", 1, 3, {"retention.bytes": "60000"})
 
     async def read(kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
         (future,) = librdkafka.describe_configs([ConfigResource(kind, name)]).values()
@@ -204,10 +204,10 @@ async def test_librdkafka_reads_and_changes_configs(admin: Admin, librdkafka: Ad
         (future,) = librdkafka.incremental_alter_configs([changed]).values()
         return await outcome(future)
 
-    own = (await read(ResourceType.TOPIC, "configured"))["retention.ms"]
+    own = (await read(ResourceType.TOPIC, "configured"))["retention.bytes"]
     assert (own.value, ConfigSource(own.source)) == ("60000", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     assert [(each.name, each.value) for each in own.synonyms.values()] == [
-        ("retention.ms", "60000"), ("log.retention.ms", "604800000"),
+        ("retention.bytes", "60000"), ("log.retention.bytes", "-1"),
     ]  # fmt: skip
     assert await increment(ResourceType.TOPIC, "configured", "segment.bytes", "1048576") is None
     refused = await increment(ResourceType.TOPIC, "configured", "nonsense", "1")

@@ -18,7 +18,7 @@ from strandline.broker.kafka.wire.admin.configs import (
     GivenConfig,
 )
 from strandline.broker.metadata.topic_outlines import TopicOutline
-from strandline.errors import InvalidConfig, InvalidRequest
+from strandline.errors import InvalidConfig, InvalidRequest, UnknownServerError
 
 
 @dataclass(slots=True)
@@ -62,13 +62,13 @@ def check_broker_changes(changes: Sequence[ConfigChange] | None) -> None:
 
 
 def _new_value(topic: TopicOutline, known: TopicConfigName, change: ConfigChange) -> str:
-    """Raises InvalidConfig, InvalidRequest."""
+    """Raises InvalidConfig, InvalidRequest; UnknownServerError for an unknown operation, as Kafka answers."""
     if change.value is None:
         raise InvalidRequest(f"topic config {change.name} has no value")
     if change.operation == SET:
         return change.value
     if change.operation not in (APPEND, SUBTRACT):
-        raise InvalidRequest(f"topic config {change.name}: operation {change.operation} is not known")
+        raise UnknownServerError(f"topic config {change.name}: operation {change.operation} is not known")
     if known.kind is not Kind.LIST:
         raise InvalidConfig(f"topic config {change.name} is no list: it can be set, and not added to")
     given = [part.strip() for part in change.value.split(",")]

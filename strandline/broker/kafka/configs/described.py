@@ -17,6 +17,8 @@ def shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+UNSET_IN_KAFKA: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.flush.interval.ms"})
+"""Configs of a broker whose defaults Kafka has under other names, in other units: they are no synonyms."""
 MIN_INSYNC: Final = "min.insync.replicas"
 
 
@@ -45,9 +47,11 @@ def _described(known: TopicConfigName, topic: TopicOutline) -> DescribedConfig:
         return _config(known, (fixed,))
     default = Synonym(known.broker_name, default_of(known.name, topic.replication_factor), DEFAULT_VALUE)
     own = topic.config.get(known.name)
-    if own is None:
-        return _config(known, (default,))
-    return _config(known, (Synonym(known.name, own, TOPIC_OWN), default))
+    synonyms = (default,) if own is None else (Synonym(known.name, own, TOPIC_OWN), default)
+    found = _config(known, synonyms)
+    if known.broker_name in UNSET_IN_KAFKA:
+        return found._replace(synonyms=synonyms[:-1])
+    return found
 
 
 def _config(known: TopicConfigName, synonyms: tuple[Synonym, ...]) -> DescribedConfig:

@@ -24,7 +24,7 @@ from strandline.broker.kafka.wire.admin.acls import (
     Outcome,
     Pattern,
 )
-from strandline.errors import InvalidRequest, SecurityDisabled, StrandlineError
+from strandline.errors import InvalidRequest, SecurityDisabled, StrandlineError, UnknownServerError
 from strandline.ports import Clock
 from strandline.security.access import Access
 from strandline.security.acls import (
@@ -109,7 +109,7 @@ def _outcome(error: StrandlineError | None) -> Outcome:
 
 
 def _told(error: StrandlineError | None) -> Outcome:
-    return Outcome(code_of(error), text_of(error))
+    return Outcome(code_of(error), None if isinstance(error, UnknownServerError) else text_of(error))
 
 
 def _known(kind: type[Number], number: int) -> Number:
@@ -120,7 +120,17 @@ def _known(kind: type[Number], number: int) -> Number:
 
 
 def _binding(acl: Acl) -> AclBinding:
-    """Raises InvalidRequest."""
+    """Raises InvalidRequest; UnknownServerError for what only filters have, as Kafka's brokers answer."""
+    of_filters = (
+        acl.pattern.resource_type == ResourceType.ANY,
+        acl.pattern.pattern_type in (PatternType.ANY, PatternType.MATCH),
+        acl.entry.operation == Operation.ANY,
+        acl.entry.permission == Permission.ANY,
+    )
+    if any(of_filters):
+        raise UnknownServerError(
+            "an ACL is about one type, pattern, operation and permission: filters have ANY"
+        )
     return AclBinding(
         ResourcePattern(
             _known(ResourceType, acl.pattern.resource_type),

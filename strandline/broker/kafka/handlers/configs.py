@@ -40,7 +40,13 @@ from strandline.broker.kafka.wire.admin.configs import (
 )
 from strandline.broker.metadata.topic_outlines import TopicOutline, TopicOutlines
 from strandline.config.services.broker import BrokerSettings
-from strandline.errors import InvalidConfig, InvalidRequest, StrandlineError, UnknownTopicOrPartition
+from strandline.errors import (
+    InvalidConfig,
+    InvalidRequest,
+    StrandlineError,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
 from strandline.ports import Caller, Clock
 from strandline.security.access import Access
 from strandline.security.rights import (
@@ -116,6 +122,8 @@ class ConfigsApi:
                 configs = self._configs(wanted.resource, topics)
                 shown = tuple(_shown(each, request) for each in configs if _is_wanted(each, wanted))
                 described.append(DescribedResource(wanted.resource, configs=shown))
+            except UnknownTopicOrPartition as unknown:  # as from Kafka, without a text
+                described.append(DescribedResource(wanted.resource, code_of(unknown)))
             except StrandlineError as refused:
                 described.append(DescribedResource(wanted.resource, code_of(refused), refused.message))
             await _add(size, described[-1])
@@ -277,4 +285,6 @@ def _alteration(wanted: Wanted, topics: dict[str, TopicOutline], *, validate_onl
 
 
 def _outcome(resource: Resource, error: StrandlineError | None) -> ResourceOutcome:
-    return ResourceOutcome(resource, code_of(error), message_of(error))
+    """As from Kafka, without a text about an operation that is not known."""
+    message = None if isinstance(error, UnknownServerError) else message_of(error)
+    return ResourceOutcome(resource, code_of(error), message)

@@ -45,14 +45,14 @@ def check_count(named: Sized, what: str = "topics") -> None:
 
 def made(
     entries: Iterable[Entry], make: Callable[[Entry], T]
-) -> tuple[dict[int, T], dict[int, InvalidRequest]]:
+) -> tuple[dict[int, T], dict[int, StrandlineError]]:
     """What can be made of the entries of a request, and why others cannot be, by place."""
     found: dict[int, T] = {}
-    wrong: dict[int, InvalidRequest] = {}
+    wrong: dict[int, StrandlineError] = {}
     for at, entry in enumerate(entries):
         try:
             found[at] = make(entry)
-        except InvalidRequest as error:
+        except StrandlineError as error:
             wrong[at] = error
     return found, wrong
 

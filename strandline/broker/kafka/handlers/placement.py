@@ -29,7 +29,12 @@ from strandline.broker.kafka.wire.admin.placement import (
     ReassignRequest,
 )
 from strandline.broker.kafka.wire.topics import Topics, answering, by_topic, each_partition, names_of
-from strandline.errors import InvalidReplicaAssignment, InvalidRequest, StrandlineError
+from strandline.errors import (
+    InvalidReplicaAssignment,
+    InvalidRequest,
+    NoReassignmentInProgress,
+    StrandlineError,
+)
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.security.access import Access
@@ -118,7 +123,7 @@ class PlacementApi:
             return _refused([name for name, _ in wanted], error)
         results |= {result.name: result for result in found}
         each = (_outcome(results[name]) for name, _ in wanted)
-        return PlacementAnswer(answering(request.topics, each))
+        return PlacementAnswer(answering(request.topics, each), message=None if request.topics else "")
 
     async def reassignments(self, request: ListReassignmentsRequest, call: Call) -> ListReassignmentsAnswer:
         """Those in progress, of the named partitions or of all."""
@@ -158,7 +163,9 @@ def _outcomes(results: Results) -> Topics[PartitionOutcome]:
 
 
 def _outcome(result: PartitionResult | UncleanElection) -> PartitionOutcome:
-    return PartitionOutcome(result.name.partition, code_of(result.error), message_of(result.error))
+    """As from Kafka, without a text about nothing to cancel."""
+    message = None if isinstance(result.error, NoReassignmentInProgress) else message_of(result.error)
+    return PartitionOutcome(result.name.partition, code_of(result.error), message)
 
 
 def _moving(move: OngoingReassignment) -> MovingPartition:

@@ -6,7 +6,7 @@ from typing import Final
 
 from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import code_of
+from strandline.broker.kafka.errors import KafkaCode, code_of
 from strandline.broker.kafka.wire.admin.replicas import (
     ActiveProducer,
     DeletedPartition,
@@ -28,6 +28,7 @@ from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.security.rights import DESCRIBE_CLUSTER, READ_TOPIC
 from strandline.tasks import Slices, pipelined
+from strandline.vocabulary.topics import check_topic_name
 
 DELETIONS_IN_FLIGHT_MAX: Final = 100
 """Partitions of one request whose in-sync replicas are asked at the same time."""
@@ -54,7 +55,10 @@ class ReplicasApi:
             left_ms = int((ends - self._clock.monotonic()) * 1000)
             name = TopicPartition(topic, partition)
             found = await self._log.delete_records(name, offset, call.caller, timeout_ms=left_ms)
-            return topic, DeletedPartition(partition, code_of(found.error), found.log_start_offset)
+            # What the log refuses is its topic's policy: it is compacted, and not deleted.
+            refused = isinstance(found.error, InvalidRequest)
+            code = int(KafkaCode.POLICY_VIOLATION) if refused else code_of(found.error)
+            return topic, DeletedPartition(partition, code, found.log_start_offset)
 
         wanted = [(topic, asked.partition, asked.offset) for topic, asked in each_partition(request.topics)]
         deleted = await pipelined(delete, wanted, in_flight_max=DELETIONS_IN_FLIGHT_MAX)
@@ -99,6 +103,7 @@ class ReplicasApi:
             if full:
                 raise InvalidRequest("the answer is full: ask for fewer partitions at a time")
             self._access.check(call.caller, READ_TOPIC, name.topic)
+            check_topic_name(name.topic)
             replica = self._log.replica(name)
         except StrandlineError as error:
             return PartitionProducers(partition, code_of(error), error.message)

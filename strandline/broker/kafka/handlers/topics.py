@@ -11,7 +11,7 @@ from typing import TypeVar
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.configs.described import topic_configs
 from strandline.broker.kafka.configs.given import topic_config
-from strandline.broker.kafka.errors import code_of, message_of
+from strandline.broker.kafka.errors import KafkaCode, code_of, message_of
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
 from strandline.broker.kafka.handlers.new_topics import Leaders, Made, TopicDefaults
 from strandline.broker.kafka.wire.admin.topic_changes import (
@@ -33,6 +33,7 @@ from strandline.broker.kafka.wire.admin.topic_changes import (
 )
 from strandline.broker.kafka.wire.metadata import NO_TOPIC_ID
 from strandline.broker.metadata.topic_outlines import TopicOutline, TopicOutlines
+from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX
 from strandline.errors import (
     ErrorCode,
     InvalidPartitions,
@@ -125,7 +126,7 @@ class TopicsApi:
         """Raises TopicAuthorizationFailed, InvalidConfig, InvalidReplicaAssignment, InvalidRequest."""
         if (refusal := creation_refusal(self._access, caller, wanted.name)) is not None:
             raise refusal
-        config = topic_config(wanted.configs)
+        config = topic_config(tuple(dict(wanted.configs).items()))  # as from Kafka, the last of a name counts
         if not wanted.assignments:
             partitions, replication_factor = wanted.partitions, wanted.replication_factor
             if partitions == DEFAULT:
@@ -162,6 +163,11 @@ class TopicsApi:
         unallowed = self._access.refusals(call.caller, DELETE_TOPIC, (name for name, _ in wanted if name))
         for name in own - internal.keys():
             unallowed.setdefault(name, UnknownTopicOrPartition(f"topic {name!r} does not exist"))
+        for each in request.topics:
+            if each.name is not None and each.topic_id != NO_TOPIC_ID:
+                unallowed.setdefault(
+                    each.name, InvalidRequest("a topic by its name or by its id, not by both")
+                )
         times = Counter(name or topic_id for name, topic_id in wanted)
         # A topic that stands there twice, be it by name and by id, is refused, once for each of them.
         distinct = dict(zip(request.topics, wanted, strict=True))
@@ -176,14 +182,14 @@ class TopicsApi:
         results = iter(deleted)
         return DeleteTopicsAnswer(
             tuple(
-                _no_such_id(asked)
+                _asked_twice(asked)
+                if times[name or topic_id] > 1 and name not in unallowed
+                else _no_such_id(asked)
                 if name is None
                 else _refused(asked, unallowed[name])
                 if name in unallowed
-                else _asked_twice(asked)
-                if times[name] > 1
                 else _deleted(next(results), asked)
-                for asked, (name, _) in distinct.items()
+                for asked, (name, topic_id) in distinct.items()
             )
         )
 
@@ -215,7 +221,7 @@ class TopicsApi:
         asked = iter(await self._controller(call.caller).alter(alterations, deadline))
         results = [next(asked) if isinstance(each, AlterTopic) else each for each in wanted]
         _wait_for_quota(call, results)
-        totals = {each.topic: each.partitions for each in alterations}
+        totals = {each.name: each.total for each in request.topics}
         grown = {
             each.topic: Made(outlines[each.topic].topic_id, totals[each.topic])
             for each in results
@@ -223,7 +229,7 @@ class TopicsApi:
         }
         if not request.validate_only:
             results = await self._once_led(results, grown, deadline)
-        return CreatePartitionsAnswer(tuple(map(_grown, results)))
+        return CreatePartitionsAnswer(tuple(_grown(each, totals[each.topic]) for each in results))
 
     async def _once_led(
         self, results: list[TopicResult], made: Mapping[str, Made], deadline: Deadline
@@ -329,10 +335,14 @@ def _deleted(result: TopicResult, asked: UnwantedTopic) -> DeletedTopic:
     return DeletedTopic(result.topic, topic_id, code_of(result.error), message_of(result.error))
 
 
-def _grown(result: TopicResult) -> GrownTopic:
-    """As from Kafka, without a text about a topic that is not there."""
-    unknown = isinstance(result.error, UnknownTopicOrPartition)
-    return GrownTopic(result.topic, code_of(result.error), None if unknown else message_of(result.error))
+def _grown(result: TopicResult, total: int) -> GrownTopic:
+    """As from Kafka, without a text about a topic that is not there. There, too many partitions offend a
+    policy."""
+    error, code = result.error, code_of(result.error)
+    if total > PARTITIONS_PER_TOPIC_MAX and isinstance(error, InvalidPartitions):
+        code = int(KafkaCode.POLICY_VIOLATION)
+    unknown = isinstance(error, UnknownTopicOrPartition)
+    return GrownTopic(result.topic, code, None if unknown else message_of(error))
 
 
 def _alteration(topic: TopicGrowth, outline: TopicOutline | None, validate_only: bool) -> AlterTopic:

@@ -63,13 +63,27 @@ async def test_each_acl_has_its_outcome() -> None:
     controller = MemoryController(lambda wanted: [AclResult(each) for each in wanted])
     wrong = [
         TIDES._replace(pattern=Pattern(99, "tides", 3)),
-        TIDES._replace(pattern=Pattern(2, "tides", 2)),
         TIDES._replace(entry=TIDES.entry._replace(principal="alice")),
-        TIDES._replace(entry=TIDES.entry._replace(operation=1)),
         TIDES._replace(entry=TIDES.entry._replace(host="example.net")),
     ]
     answer = await api(controller).create(CreateAclsRequest((*wrong, TIDES)), CALL)
     assert [each.error for each in answer.outcomes] == [int(ErrorCode.INVALID_REQUEST)] * len(wrong) + [0]
+    assert controller.asked == [("CreateAcls", [BINDING])]
+
+
+async def test_what_only_filters_have_is_answered_as_by_kafka() -> None:
+    """Clients give up at UNKNOWN_SERVER_ERROR as at INVALID_REQUEST."""
+    controller = MemoryController(lambda wanted: [AclResult(each) for each in wanted])
+    wrong = [
+        TIDES._replace(pattern=Pattern(1, "tides", 3)),
+        TIDES._replace(pattern=Pattern(2, "tides", 1)),
+        TIDES._replace(pattern=Pattern(2, "tides", 2)),
+        TIDES._replace(entry=TIDES.entry._replace(operation=1)),
+        TIDES._replace(entry=TIDES.entry._replace(permission=1)),
+    ]
+    answer = await api(controller).create(CreateAclsRequest((*wrong, TIDES)), CALL)
+    failed = [int(ErrorCode.UNKNOWN_SERVER_ERROR)] * len(wrong)
+    assert [each.error for each in answer.outcomes] == [*failed, 0]
     assert controller.asked == [("CreateAcls", [BINDING])]
 
 

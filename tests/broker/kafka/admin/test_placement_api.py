@@ -17,11 +17,18 @@ from strandline.broker.kafka.wire.admin.placement import (
     ElectLeadersRequest,
     ListReassignmentsRequest,
     MovingPartition,
+    PartitionOutcome,
     PartitionTarget,
     ReassignRequest,
 )
 from strandline.broker.kafka.wire.topics import OfTopic
-from strandline.errors import ErrorCode, InvalidRequest, NotController, StrandlineError
+from strandline.errors import (
+    ErrorCode,
+    InvalidRequest,
+    NoReassignmentInProgress,
+    NotController,
+    StrandlineError,
+)
 from strandline.ids import TopicPartition
 from strandline.vocabulary.admin import (
     ElectUnclean,
@@ -106,6 +113,17 @@ async def test_only_null_takes_a_reassignment_back() -> None:
         PartitionReassignment(TopicPartition("tides", 2), ()),
     ]
     assert controller.asked == [("Reassign", Reassign(sent))]
+
+
+async def test_texts_are_where_kafka_has_them() -> None:
+    """None says that there is nothing to take back, and an empty one that nothing is asked for."""
+    nothing = NoReassignmentInProgress("tides-0 is at rest")
+    controller = MemoryController(lambda _: [PartitionResult(TopicPartition("tides", 0), nothing)])
+    api = placement(controller)
+    back = (OfTopic("tides", (PartitionTarget(0, None),)),)
+    answer = await api.reassign(ReassignRequest(WAIT_MS, back), CALL)
+    assert answer.topics == (OfTopic("tides", (PartitionOutcome(0, int(nothing.code)),)),)
+    assert (answer.message, (await api.reassign(ReassignRequest(WAIT_MS, ()), CALL)).message) == (None, "")
 
 
 @pytest.mark.parametrize(

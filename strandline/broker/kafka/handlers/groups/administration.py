@@ -23,7 +23,7 @@ from strandline.broker.kafka.wire.groups.administration import (
     ListGroupsRequest,
     MemberDescription,
 )
-from strandline.errors import ErrorCode, GroupIdNotFound, StrandlineError
+from strandline.errors import ErrorCode, GroupIdNotFound, NonEmptyGroup, StrandlineError
 from strandline.security.access import Access
 from strandline.security.acls import ResourceType
 from strandline.tasks import pipelined
@@ -94,6 +94,8 @@ class GroupAdministrationApi:
             try:
                 check_named(group)
                 await self._groups.delete(group, call.caller)
+            except (GroupIdNotFound, NonEmptyGroup) as error:  # as from Kafka, without a text
+                return GroupResult(group, code_of(error))
             except StrandlineError as error:
                 return GroupResult(group, code_of(error), error.message)
             return GroupResult(group)

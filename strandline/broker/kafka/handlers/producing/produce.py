@@ -42,13 +42,13 @@ OLD_FORMAT: Final = "message formats 0 and 1 are not stored: use a client that s
 
 BY_THE_LOG: Final = frozenset({
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TIMESTAMP,
-    ErrorCode.INVALID_RECORD,
+    ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR,
 })  # fmt: skip
 """Refusals that depend on the log: beside them, Kafka's brokers say where it starts."""
 SAID_BY_CODE: Final = BY_THE_LOG | {
     ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REQUIRED_ACKS,
-    ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.UNKNOWN_TOPIC_ID,
 }  # fmt: skip
 """Refusals without a text, unless records are named."""
 
