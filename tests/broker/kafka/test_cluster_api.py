@@ -61,6 +61,7 @@ NO_COORDINATOR = 15
 UNKNOWN_TOPIC = 3
 INVALID_TOPIC = 17
 NO_TRANSACTIONS = 53
+INVALID = 42
 UNKNOWN_TOPIC_ID = 100
 
 
@@ -124,8 +125,8 @@ class Known:
         )
 
 
-def call(listener: Listener = Listener.INTERNAL) -> Call:
-    return Call(RequestHeader(3, 12, 1, "t"), Caller("c", "h", listener))
+def call(listener: Listener = Listener.INTERNAL, version: int = 12) -> Call:
+    return Call(RequestHeader(3, version, 1, "t"), Caller("c", "h", listener))
 
 
 ALL = MetadataRequest(None)
@@ -190,6 +191,16 @@ async def test_an_id_counts_more_than_a_name(name: str | None) -> None:
     assert (found.error, found.name, found.topic_id) == (0, "tides", TIDES.topic_id)
     assert (missing.error, missing.name, missing.topic_id) == (UNKNOWN_TOPIC_ID, None, "f" * 32)
     assert not known.created
+
+
+@pytest.mark.parametrize("version", [10, 11])
+async def test_versions_that_only_have_the_fields_of_ids_find_no_topic_by_them(version: int) -> None:
+    """KIP-516: a broker of Kafka 4.4 refuses the whole request, and names no brokers either."""
+    wanted = (TopicWanted(None, TIDES.topic_id), TopicWanted("tides"))
+    known = Known(CLUSTER)
+    found = await known.api.metadata(MetadataRequest(wanted), call(version=version))
+    assert [(each.error, each.name) for each in found.topics] == [(INVALID, None), (INVALID, "tides")]
+    assert (found.brokers, found.cluster_id, found.controller, known.asked) == ((), None, -1, [])
 
 
 async def test_neither_a_name_nor_an_id_is_no_topic() -> None:
@@ -348,3 +359,16 @@ async def test_a_transactional_producer_is_refused_at_once() -> None:
     found = await api.new_producer_id(InitProducerIdRequest("t"), call())
     assert (found.error, found.producer_id) == (NO_TRANSACTIONS, -1)
     assert (await api.new_producer_id(InitProducerIdRequest(None), call())).producer_id == 7
+
+
+@pytest.mark.parametrize(("producer_id", "epoch", "error"), [(5, -1, INVALID), (-1, 5, INVALID), (5, 5, 0)])
+async def test_half_an_identity_of_a_producer_is_refused(producer_id: int, epoch: int, error: int) -> None:
+    """KIP-360: a producer that begins a new epoch names both. It gets a new identity."""
+    asked = InitProducerIdRequest(None, producer_id=producer_id, epoch=epoch)
+    found = await Known(CLUSTER).api.new_producer_id(asked, call())
+    assert (found.error, found.producer_id, found.producer_epoch) == (error, *((-1, -1) if error else (7, 0)))
+
+
+async def test_an_empty_transactional_id_is_none() -> None:
+    found = await Known(CLUSTER).api.new_producer_id(InitProducerIdRequest(""), call())
+    assert found.error == INVALID

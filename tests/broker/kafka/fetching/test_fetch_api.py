@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +15,14 @@ from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.fetch import FetchAnswer, FetchRequest, PartitionPosition
 from strandline.broker.kafka.wire.topics import OfTopic
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
+from strandline.errors import ErrorCode
 from strandline.ids import Offset
 from strandline.records import encode_values, gap_batch
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.kafka.support.asking import called, fetch_api, log_handlers
 from tests.broker.kafka.support.memory_connection import turns
 from tests.broker.support.replicas import ASSIGNED, NAME, settings, write
-from tests.broker.support.seat import ME, led_by, seated
+from tests.broker.support.seat import ME, Seat, led_by, seated
 
 EPOCH = 5
 BATCH_BYTES = 300 * KIB
@@ -91,3 +94,50 @@ def test_batches_without_records_have_an_end_and_others_have_none() -> None:
     assert end_without_records(b"") is None
     assert end_without_records(first) == 20 and end_without_records(first + second) == 30
     assert end_without_records(first + records) is None and end_without_records(records + first) is None
+
+
+def of(topic: str = NAME.topic, bytes_max: int = 1) -> tuple[OfTopic[PartitionPosition], ...]:
+    return (OfTopic(topic, (PartitionPosition(NAME.partition, -1, 0, bytes_max),)),)
+
+
+async def asked(seat: Seat, version: int, **more: Any) -> FetchAnswer:
+    """The answer to a request for the first record, with other fields."""
+    answers: list[FetchAnswer] = []
+
+    async def reply(answer: FetchAnswer) -> None:
+        answers.append(answer)
+
+    call = called(apis.FETCH, version)
+    await fetch_api(log_handlers(seat)).handle(TINY._replace(**more), call, reply)
+    return answers[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({}, 0),
+        ({"isolation_level": 1}, 0),
+        ({"isolation_level": 2}, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ({"topics": of(bytes_max=-1)}, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ({"topics": of("other")}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"replica": ME}, 0),
+        ({"replica": 9}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_fetched_is_refused_by_kafkas_codes(
+    tmp_path: Path, more: Mapping[str, Any], code: int
+) -> None:
+    """A broker's id in the place of a follower's is let through: nothing follows by this port."""
+    async with seated(tmp_path) as seat:
+        seat.lead_alone(6)
+        found = await asked(seat, 12, **more)
+    assert [each.error for each in found.topics[0].partitions] == [code]
+
+
+@pytest.mark.parametrize(("version", "topics"), [(12, 1), (13, 0)])
+async def test_an_isolation_level_that_is_none_is_an_error_of_the_whole_request(
+    tmp_path: Path, version: int, topics: int
+) -> None:
+    async with seated(tmp_path) as seat:
+        found = await asked(seat, version, isolation_level=2)
+    assert (found.error, len(found.topics)) == (ErrorCode.UNKNOWN_SERVER_ERROR, topics)

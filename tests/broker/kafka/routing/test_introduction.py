@@ -71,6 +71,15 @@ def test_the_newest_client_needs_one_round_trip() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize(("software", "of"), [("", "1"), ("x", ""), ("a b", "1"), ("x", "1-"), (".x", "1")])
+def test_software_without_a_name_learns_nothing(software: str, of: str, version: int) -> None:
+    """KIP-511: letters, digits, dots and hyphens, the last two not at an end."""
+    client = {"client_software_name": software, "client_software_version": of}
+    found = answer(encode_request(API_VERSIONS, version, client), version)
+    assert (found["error_code"], found["api_keys"], found["supported_features"]) == (INVALID, [], [])
+
+
+@pytest.mark.parametrize("version", [3, 4])
 def test_features_that_are_not_there_are_at_level_0(version: int) -> None:
     """So no client uses transactions of version 2, or the next protocol of groups. Version 3 leaves out what
     begins at 0, as Kafka does: its clients may refuse that (KAFKA-17011)."""
