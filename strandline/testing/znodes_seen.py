@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes
-from strandline.broker.groups.placement import partition_of
+from strandline.broker.coordinators.placement import partition_of
 from strandline.ids import NO_BROKER, OFFSETS_TOPIC
 from strandline.ports import NoNode
 from strandline.simulation.engine.loop import Process

@@ -42,9 +42,7 @@ class Groups:
     ) -> None:
         self._clock = manager.host.clock
         self.events = topics.event_writer(group_events_topic(settings), endpoint, settings, key)
-        self._coordinators = Coordinators(
-            manager, settings, self._clock, self._publish, holds_lease, view.topics_now
-        )
+        self._coordinators = Coordinators(manager, settings, self._publish, holds_lease, view.topics_now)
         manager.watchers.append(self._coordinators)
         self.handlers = GroupHandlers(manager, view, self._coordinators, topics, settings, access)
 

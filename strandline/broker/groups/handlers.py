@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
+from strandline.broker.coordinators.finding import CoordinatorFinder
 from strandline.broker.core.groups.limits import check_group
 from strandline.broker.core.groups.requests import (
     Commit,
@@ -27,9 +28,8 @@ from strandline.broker.core.groups.requests import (
     as_request,
 )
 from strandline.broker.core.groups.state.present_topics import PresentTopics
-from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.groups.coordinators import Coordinators
-from strandline.broker.groups.placement import partition_of
+from strandline.broker.groups.partition import GROUPS
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics, offsets_topic
 from strandline.broker.replicas.manager import ReplicaManager
@@ -37,17 +37,11 @@ from strandline.config.limits import GROUP_ID_LENGTH_MAX
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     CoordinatorNotAvailable,
-    LeaderHint,
-    LeaderNotAvailable,
-    NotCoordinator,
     StrandlineError,
 )
 from strandline.ids import (
     NO_TOPIC_ID,
     OFFSETS_TOPIC,
-    BrokerId,
-    PartitionId,
-    PartitionKey,
     TopicId,
     TopicPartition,
 )
@@ -84,7 +78,7 @@ from strandline.vocabulary.groups import (
     SyncGroup,
 )
 from strandline.vocabulary.log_position import is_foreign
-from strandline.vocabulary.metadata import Endpoint, PartitionMetadata, Registration, TopicMetadata
+from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.parsing.typed_json import INT32_MAX
 
 _UUID_LENGTH: Final = 36
@@ -107,11 +101,8 @@ class GroupHandlers:
         self._manager = manager
         self._view = view
         self._coordinators = coordinators
-        self._topics = topics
-        self._topic = offsets_topic(settings)
+        self._finder = CoordinatorFinder(GROUPS, manager, view, coordinators, topics, offsets_topic(settings))
         self._partitions_max = settings.offsets_per_commit_max
-        self._size: tuple[TopicId, int] | None = None
-        """The topic's incarnation and the number of its partitions, which never changes."""
 
     # --- finding the coordinator -------------------------------------------------------------
 
@@ -125,98 +116,26 @@ class GroupHandlers:
     async def find_coordinators(
         self, groups: Iterable[str], caller: Caller
     ) -> list[Endpoint | StrandlineError]:
-        """For each group, the broker that leads its partition, or why there is none. The topic is looked for
-        once, or created.
+        """For each group, the broker that leads its partition, or why there is none."""
 
-        A replica of a partition knows its leader without ZooKeeper, too.
-        """
-        slices, found = Slices(self._manager.clock), list[Endpoint | StrandlineError]()
-        topic: TopicMetadata | StrandlineError | None = None
-        for group in groups:
-            if slices.used_up:
-                await slices.next()
-            try:
-                if group:
-                    check_group(group)  # as in Kafka, one without a name is refused by its coordinator
-                self._access.check(caller, DESCRIBE_GROUP, group)
-                registration = self._leader_of_own_replica(group)
-                if registration is None:
-                    topic = await self._find_topic() if topic is None else topic
-                    registration = self._leader_of(topic, group)
-                found.append(registration.endpoint)
-            except StrandlineError as error:
-                found.append(error)
-        return found
+        def check(group: str) -> None:
+            if group:
+                check_group(group)  # as in Kafka, one without a name is refused by its coordinator
+            self._access.check(caller, DESCRIBE_GROUP, group)
 
-    async def _find_topic(self) -> TopicMetadata | StrandlineError:
-        try:
-            topic = await self._topics.find(self._topic)
-        except StrandlineError as error:
-            return error
-        self._size = topic.topic_id, len(topic.partitions)
-        return topic
-
-    def _leader_of(self, topic: TopicMetadata | StrandlineError, group: str) -> Registration:
-        if isinstance(topic, StrandlineError):
-            raise topic
-        led = _partition(topic, group)
-        registration = self._manager.live.get(BrokerId(led.leader))
-        if registration is None:
-            raise CoordinatorNotAvailable(f"{OFFSETS_TOPIC}-{led.partition} has no leader now")
-        return registration
-
-    def _leader_of_own_replica(self, group: str) -> Registration | None:
-        if self._size is None:
-            return None
-        topic_id, partitions = self._size
-        replica = self._manager.get(PartitionKey(topic_id, PartitionId(partition_of(group, partitions))))
-        return None if replica is None else self._manager.live.get(replica.leader)
+        return await self._finder.find_all(groups, check)
 
     async def _ask(self, asked: Asks[Answered], by: Principal | None = None) -> Answered:
         """`by`: the caller, to whom the members in the request have to belong."""
         group = as_request(asked).group
         check_group(group)
-        partition = self._led_here(group)
-        if partition is None:
-            partition = await self._find_here(group)
+        partition = await self._finder.here(group)
         return await partition.ask(asked, by)
 
     def _as_member(self, caller: Caller, group: str) -> Principal | None:
         """The caller as the owner of members. Raises GroupAuthorizationFailed."""
         self._access.check(caller, READ_GROUP, group)
         return self._access.owner(caller)
-
-    def _led_here(self, group: str) -> CoordinatorPartition | None:
-        """The group's partition, if this broker leads it and knows the number of partitions."""
-        if self._size is None or self._size[0] != self._coordinators.topic_id:
-            return None
-        return self._coordinators.get(partition_of(group, self._size[1]))
-
-    async def _find_here(self, group: str) -> CoordinatorPartition:
-        """The group's partition, after the topic has been read. Raises NotCoordinator."""
-        try:
-            cluster, _ = await self._view.describe([OFFSETS_TOPIC])
-        except LeaderNotAvailable as error:
-            raise CoordinatorNotAvailable(error.message) from error
-        if not cluster.topics:
-            raise NotCoordinator("no group has a coordinator yet: find one first")
-        topic = cluster.topics[0]
-        self._size = topic.topic_id, len(topic.partitions)
-        partition = self._led_here(group)
-        if partition is None:
-            led = _partition(topic, group)
-            raise NotCoordinator(
-                f"this broker does not coordinate group {group!r} of {OFFSETS_TOPIC}-{led.partition}",
-                leader=self._hint(led),
-            )
-        return partition
-
-    def _hint(self, led: PartitionMetadata) -> LeaderHint | None:
-        registration = self._manager.live.get(BrokerId(led.leader))
-        if registration is None or led.leader == self._manager.me:
-            return None
-        end = registration.endpoint
-        return LeaderHint(end.id, end.host, end.port, led.leader_epoch, end.external)
 
     # --- membership --------------------------------------------------------------------------
 
@@ -411,7 +330,3 @@ class GroupHandlers:
         if deleted:
             self._access.changed(caller, DELETE_GROUP, group, offsets_of=deleted)
         return {**answer, **refused}
-
-
-def _partition(topic: TopicMetadata, group: str) -> PartitionMetadata:
-    return topic.partitions[partition_of(group, len(topic.partitions))]

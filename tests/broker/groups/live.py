@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from strandline.broker.coordinators.partition import Surroundings
 from strandline.broker.core.groups.coordinator import Coordinator
 from strandline.broker.core.groups.effects import GroupEvent
 from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.core.groups.requests import Commit
-from strandline.broker.groups.coordinator_partition import CoordinatorPartition
+from strandline.broker.groups.partition import GroupPartition
 from strandline.broker.replicas.replica import Replica
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
@@ -28,7 +29,7 @@ ORDERS = TopicPartition("orders", 0)
 class Live:
     """A partition that serves, and what it published."""
 
-    partition: CoordinatorPartition
+    partition: GroupPartition
     leader: Led
     lease: list[bool]
     """True if the broker's session is certainly in force."""
@@ -66,17 +67,20 @@ async def live(replica: Replica | None = None, epoch: int = 5, **given: Any) -> 
     async with leading(replica, epoch, isr=isr, **given) as leader, asyncio.TaskGroup() as tasks:
         events: list[GroupEvent] = []
         failed: list[str] = []
-        lease = [True]
-        partition = CoordinatorPartition(
+        lease, own = [True], settings(**given)
+        partition = GroupPartition(
             leader.leadership,
-            Coordinator(GroupLimits.of(settings(**given))),
-            settings=settings(**given),
-            clock=CLOCK,
-            publish=events.append,
-            hint=lambda: None,
-            holds_lease=lambda: lease[0],
-            on_storage_failed=lambda: failed.append("storage"),
-            expiry_ms=CLOCK.wall_ms,
+            Coordinator(GroupLimits.of(own)),
+            Surroundings(
+                CLOCK,
+                append_timeout_ms=own.group_append_timeout_ms,
+                appends_max=own.commit_queue_entries_max,
+                hint=lambda: None,
+                holds_lease=lambda: lease[0],
+                on_storage_failed=lambda: failed.append("storage"),
+                expiry_ms=CLOCK.wall_ms,
+            ),
+            events.append,
         )
         running = tasks.create_task(partition.run())
         try:

@@ -14,8 +14,8 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.groups.requests import Commit
 from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.broker.core.replication.reassignment import PartitionAssignment
-from strandline.broker.groups.coordinator_partition import CoordinatorPartition
 from strandline.broker.groups.coordinators import Coordinators
+from strandline.broker.groups.partition import GroupPartition
 from strandline.broker.metadata.existing_partitions import ExistingPartitions
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
@@ -99,7 +99,7 @@ class Broker:
         self.manager.lead(replica, state, 0)
         return replica
 
-    async def serving(self, number: int) -> CoordinatorPartition:
+    async def serving(self, number: int) -> GroupPartition:
         partition = self.coordinators.get(number)
         assert partition is not None
         await eventually(lambda: partition.active)
@@ -117,7 +117,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     folder.begin_life(BrokerEpoch(1))
     coordination = LookedAt(ZnodeTree(), 1)
     existing = ExistingPartitions(lambda: coordination, 60, CLOCK)
-    coordinators = Coordinators(manager, given, CLOCK, lambda _: None, lambda: True, existing.now)
+    coordinators = Coordinators(manager, given, lambda _: None, lambda: True, existing.now)
     manager.watchers.append(coordinators)
     coordination.looks = Counter()
     await coordination.ensure_path(znodes.TOPICS)
@@ -133,14 +133,14 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
         folder.close()
 
 
-async def commit(partition: CoordinatorPartition, group: str, *topics: str) -> None:
+async def commit(partition: GroupPartition, group: str, *topics: str) -> None:
     offsets = {TopicPartition(topic, 0): CommittedOffset(5) for topic in topics}
     request = OffsetCommit(group, "", -1, offsets)
     results = await partition.ask(Commit(request))
     assert not any(results.values()), results
 
 
-async def committed(partition: CoordinatorPartition, group: str) -> set[str]:
+async def committed(partition: GroupPartition, group: str) -> set[str]:
     """The topics that the group has offsets of."""
     request = OffsetFetch(group)
     found = await partition.ask(request)

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from strandline.adapters.codecs import groups as group_wire
-from strandline.broker.groups.placement import partition_of
+from strandline.broker.coordinators.placement import partition_of
 from strandline.errors import (
     BrokerNotAvailable,
     CoordinatorLoading,

@@ -8,7 +8,7 @@ from strandline_lab.simulation.proof.mutation import Mutation
 
 _KEEPER: Final = "strandline/broker/core/groups/offset_keeper.py"
 _COORDINATOR: Final = "strandline/broker/core/groups/coordinator.py"
-_COORDINATOR_PARTITION: Final = "strandline/broker/groups/coordinator_partition.py"
+_COORDINATOR_PARTITION: Final = "strandline/broker/coordinators/partition.py"
 _LEADER_PLAN: Final = "strandline/consumer/core/leader_plan.py"
 _HANDOVER: Final = "strandline/consumer/group/handover.py"
 _COMMITS: Final = "strandline/consumer/group/commits.py"
@@ -117,7 +117,7 @@ GROUPS: Final = (
     Mutation(
         "a commit is answered before it is replicated",
         "G12",
-        "strandline/broker/groups/appender.py",
+        "strandline/broker/coordinators/appender.py",
         "acks=ACKS_ALL, timeout_ms",
         "acks=1, timeout_ms",
         workloads=_GROUPS,

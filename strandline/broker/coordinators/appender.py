@@ -17,7 +17,6 @@ from strandline.broker.core.coordinators.effects import Append
 from strandline.broker.core.replication.produce_ticket import Produced, ProduceOutcome
 from strandline.broker.replicas.leadership import Leadership
 from strandline.config.limits import KIB, MIB
-from strandline.config.services.broker import BrokerSettings
 from strandline.errors import CoordinatorNotAvailable, MessageTooLarge, StrandlineError
 from strandline.ids import ACKS_ALL
 from strandline.ports import Clock
@@ -49,11 +48,17 @@ class Appender:
     closed before."""
 
     def __init__(
-        self, leadership: Leadership, settings: BrokerSettings, clock: Clock, appended: Appended
+        self,
+        leadership: Leadership,
+        clock: Clock,
+        appended: Appended,
+        *,
+        timeout_ms: int,
+        waiting_max: int,
     ) -> None:
         self._leadership = leadership
-        self._timeout_ms = settings.group_append_timeout_ms
-        self._waiting_max = settings.commit_queue_entries_max
+        self._timeout_ms = timeout_ms
+        self._waiting_max = waiting_max
         self._clock = clock
         self._appended = appended
         self._waiting: deque[_Write] = deque()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.broker.groups.placement import partition_of
+from strandline.broker.coordinators.placement import partition_of
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from strandline.broker.coordinators.appender import APPEND_BYTES_MAX, Appender
 from strandline.broker.core.coordinators.effects import Append
-from strandline.broker.groups.appender import APPEND_BYTES_MAX, Appender
 from strandline.config.limits import RECORDS_BYTES_MAX
 from strandline.errors import MessageTooLarge, NotLeaderOrFollower, StrandlineError
 from strandline.ids import BrokerId
@@ -30,7 +30,11 @@ async def appending(
     async with leading(replica, 5, isr=isr) as leader:
         outcomes: Outcomes = []
         appender = Appender(
-            leader.leadership, settings(), CLOCK, lambda write_id, error: outcomes.append((write_id, error))
+            leader.leadership,
+            CLOCK,
+            lambda write_id, error: outcomes.append((write_id, error)),
+            timeout_ms=settings().group_append_timeout_ms,
+            waiting_max=settings().commit_queue_entries_max,
         )
         yield appender, outcomes, leader
 

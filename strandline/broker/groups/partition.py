@@ -1,0 +1,105 @@
+"""One partition of `__consumer_offsets`: carries out the decisions of the `Coordinator` of its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from typing import Final
+
+import structlog
+
+from strandline.broker.coordinators.kind import Kind, LogLines
+from strandline.broker.coordinators.partition import CoordinatorPartition, Surroundings
+from strandline.broker.core.groups.coordinator import Coordinator, GroupOffsets
+from strandline.broker.core.groups.effects import Failed, GroupEvent, Publish
+from strandline.broker.core.groups.state.offsets import SeenTopics
+from strandline.broker.core.groups.state.states import GroupState
+from strandline.broker.replicas.leadership import Leadership
+from strandline.ids import OFFSETS_TOPIC
+from strandline.security.principal import Principal
+from strandline.vocabulary.asks import Answered, Asks
+
+logger = structlog.get_logger(__name__)
+
+GROUPS: Final = Kind(
+    OFFSETS_TOPIC,
+    one="group",
+    all="groups",
+    lines=LogLines(
+        loaded="groups loaded",
+        not_read="groups not read",
+        waiting="groups wait for in-sync replicas before they are read",
+        unreadable="a group's record cannot be read",
+        not_written="a group's state was not written",
+    ),
+)
+
+
+class GroupPartition(CoordinatorPartition[Publish | Failed]):
+    kind = GROUPS
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        core: Coordinator,
+        around: Surroundings,
+        publish: Callable[[GroupEvent], None],
+    ) -> None:
+        super().__init__(leadership, core, around)
+        self._groups = core
+        self._publish = publish
+        self._gone_meanwhile: set[str] = set()
+        """Topics that were deleted while the groups were being read."""
+        self.followed: Set[str] | None = None
+        """The incarnations with which its offsets were last compared."""
+
+    async def ask(self, request: Asks[Answered], by: Principal | None = None) -> Answered:
+        """The core's answer, however long it is held. Raises the core's refusal. `by`: as for the core."""
+        return await self._asked(lambda call: self._groups.handle(call, request, self._now(), by))
+
+    def states(self) -> Iterable[GroupState]:
+        """The state of each known group."""
+        return self._groups.states()
+
+    def committed(self) -> Iterable[GroupOffsets]:
+        """What each group has committed; nothing while the groups are being read."""
+        return self._groups.committed() if self.active else ()
+
+    def _act(self, effect: Publish | Failed) -> None:
+        match effect:
+            case Publish(event):
+                self._publish(event)
+            case Failed(group, held, error):
+                logger.error(
+                    "a group's turn failed: the group is Dead here, other groups continue",
+                    partition=self.number,
+                    group=group,
+                    held=held,
+                    reason=repr(error),
+                    exc_info=error,
+                )
+
+    # --- topics ------------------------------------------------------------------------------
+
+    @property
+    def mark(self) -> int:
+        """The last write, for a look at topics that begins now."""
+        return self._groups.mark
+
+    def follow_topics(self, topics: SeenTopics) -> None:
+        """Remove the offsets of topics that are gone or were made anew."""
+        if self.active:
+            self._carry_out(self._groups.follow_topics(topics, self._now()))
+        else:
+            self._gone_meanwhile |= topics.gone
+
+    def _on_loaded(self) -> None:
+        self.follow_topics(SeenTopics(self.mark, self._gone_meanwhile))
+
+    def topics(self, without: Set[str]) -> set[str]:
+        """The topics of offsets that were read in none of these incarnations, or whose one is not known."""
+        return {
+            name.topic
+            for group in self.committed()
+            for name, committed in group.offsets.everything().items()
+            if committed.topic_id not in without
+        }
