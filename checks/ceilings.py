@@ -16,10 +16,10 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 880,
     "strandline/adapters": 13_910,
     "strandline/auditing": 1_170,
-    "strandline/broker": 36_970,
+    "strandline/broker": 36_990,
     "strandline/cli": 6_680,
     "strandline/client": 5_740,
-    "strandline/config": 1_700,
+    "strandline/config": 1_710,
     "strandline/console": 13_230,
     "strandline/consumer": 6_350,
     "strandline/controller": 9_310,
@@ -31,7 +31,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/records": 1_610,
     "strandline/report": 680,
     "strandline/rpc": 0,
-    "strandline/security": 3_450,
+    "strandline/security": 3_470,
     "strandline/serving": 434,
     "strandline/simulation": 4_120,
     "strandline/streams": 6_570,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 10_760,
-    "tests": 135_730,
+    "tests": 136_480,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

@@ -30,6 +30,9 @@ INTERNAL_PREFIX: Final = "__"
 OFFSETS_TOPIC: Final = TopicName("__consumer_offsets")
 """The state of group coordinators."""
 
+TRANSACTIONS_TOPIC: Final = TopicName("__transaction_state")
+"""The state of coordinators of transactions."""
+
 GROUP_EVENTS_TOPIC: Final = TopicName("__group_events")
 """Events of groups; every client may read them."""
 

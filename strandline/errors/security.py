@@ -43,6 +43,8 @@ class ClusterAuthorizationFailed(StrandlineError):
 
 
 class TransactionalIdAuthorizationFailed(StrandlineError):
+    """The caller may not do this with the transactional id."""
+
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 

@@ -18,6 +18,7 @@ from strandline.errors import (
     NotLeaderOrFollower,
     StrandlineError,
     TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
 )
 from strandline.security.acls import CLUSTER_NAME, ResourceType
 from strandline.security.asker import Asker
@@ -27,7 +28,11 @@ from strandline.security.principal import ANONYMOUS, Principal
 from strandline.security.rights import CLUSTER_ACTION, IDEMPOTENT_WRITE, WRITE_TOPIC, Right
 from strandline.security.split import Entry, Split
 
-_ERRORS: Final = {ResourceType.TOPIC: TopicAuthorizationFailed, ResourceType.GROUP: GroupAuthorizationFailed}
+_ERRORS: Final = {
+    ResourceType.TOPIC: TopicAuthorizationFailed,
+    ResourceType.GROUP: GroupAuthorizationFailed,
+    ResourceType.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
+}
 """The refusals by type of resource; for other types ClusterAuthorizationFailed."""
 
 
@@ -39,7 +44,11 @@ def _no_key(shown: bytes | None) -> bool:
     return False
 
 
-_NOT_READY: Final = {ResourceType.TOPIC: NotLeaderOrFollower, ResourceType.GROUP: NotCoordinator}
+_NOT_READY: Final = {
+    ResourceType.TOPIC: NotLeaderOrFollower,
+    ResourceType.GROUP: NotCoordinator,
+    ResourceType.TRANSACTIONAL_ID: NotCoordinator,
+}
 """What a broker is not before it knows the ACLs; for other types LeaderNotAvailable. After these, every Kafka
 client asks again: BrokerNotAvailable is final for some of them."""
 
@@ -86,8 +95,8 @@ class Access:
         return None if self.allowed(caller, right, name) else self.refused(caller, right, name)
 
     def check(self, caller: Asker, right: Right, name: str = CLUSTER_NAME) -> None:
-        """Raises TopicAuthorizationFailed, GroupAuthorizationFailed or ClusterAuthorizationFailed, and a
-        retriable error before the ACLs are known."""
+        """Raises TopicAuthorizationFailed, GroupAuthorizationFailed, TransactionalIdAuthorizationFailed or
+        ClusterAuthorizationFailed, and a retriable error before the ACLs are known."""
         if not self.allowed(caller, right, name):
             raise self.refused(caller, right, name)
 
@@ -185,6 +194,7 @@ class Access:
 
 
 def _refusal(caller: Asker, right: Right, name: str) -> StrandlineError:
-    what = "the cluster" if right.of is ResourceType.CLUSTER else f"{right.of.name.lower()} {name!r}"
+    kind = right.of.name.lower().replace("_", " ")
+    what = "the cluster" if right.of is ResourceType.CLUSTER else f"{kind} {name!r}"
     error = _ERRORS.get(right.of, ClusterAuthorizationFailed)
     return error(f"{caller.principal} from {caller.host} has no right to {right.operation.name} on {what}")

@@ -30,6 +30,9 @@ DELETE_GROUP: Final = Right(Operation.DELETE, ResourceType.GROUP)
 DESCRIBE_GROUP_CONFIGS: Final = Right(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP)
 ALTER_GROUP_CONFIGS: Final = Right(Operation.ALTER_CONFIGS, ResourceType.GROUP)
 
+WRITE_TRANSACTIONAL_ID: Final = Right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+DESCRIBE_TRANSACTIONAL_ID: Final = Right(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+
 CREATE_CLUSTER: Final = Right(Operation.CREATE, ResourceType.CLUSTER)
 ALTER_CLUSTER: Final = Right(Operation.ALTER, ResourceType.CLUSTER)
 DESCRIBE_CLUSTER: Final = Right(Operation.DESCRIBE, ResourceType.CLUSTER)

@@ -23,14 +23,15 @@ from strandline.errors import (
     StrandlineError,
     TopicAlreadyExists,
 )
-from strandline.ids import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC, STATE_CHANGES_TOPIC
+from strandline.ids import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC, STATE_CHANGES_TOPIC, TRANSACTIONS_TOPIC
 from strandline.vocabulary.admin import CreateTopics, NewTopic
 from strandline.vocabulary.metadata import Endpoint, TopicMetadata
 
 logger = structlog.get_logger(__name__)
 
-OFFSETS_SEGMENT_BYTES: Final = 8 * MIB
-"""A new coordinator reads what was not compacted yet, which is at least the last segment."""
+STATE_SEGMENT_BYTES: Final = 8 * MIB
+"""Of coordinators' topics. A new coordinator reads what was not compacted yet, which is at least the last
+segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,16 @@ def offsets_topic(settings: BrokerSettings) -> InternalTopic:
         OFFSETS_TOPIC,
         settings.offsets_topic_partitions,
         settings.offsets_topic_replication_factor,
-        {"cleanup.policy": "compact", "segment.bytes": str(OFFSETS_SEGMENT_BYTES)},
+        {"cleanup.policy": "compact", "segment.bytes": str(STATE_SEGMENT_BYTES)},
+    )
+
+
+def transactions_topic(settings: BrokerSettings) -> InternalTopic:
+    return InternalTopic(
+        TRANSACTIONS_TOPIC,
+        settings.transaction_state_topic_partitions,
+        settings.transaction_state_topic_replication_factor,
+        {"cleanup.policy": "compact", "segment.bytes": str(STATE_SEGMENT_BYTES)},
     )
 
 

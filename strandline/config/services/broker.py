@@ -120,6 +120,12 @@ class BrokerSettings(BrokerConstants, ListenerSettings):
     group_events_topic_partitions: int = Field(default=1, ge=1, le=1_000)
     """Partitions of `__group_events`, when it is created; all events of one group are in one of them."""
 
+    # transactions
+    transaction_state_topic_partitions: int = Field(default=50, ge=1, le=1_000)
+    """Partitions of `__transaction_state`, when it is created."""
+    transaction_state_topic_replication_factor: int = Field(default=3, ge=1, le=100)
+    """If fewer brokers are alive when it is created: the number of live brokers."""
+
     # the record of state changes
     state_changes_topic_partitions: int = Field(default=1, ge=1, le=1_000)
     """Partitions of `__state_changes`, when it is created. All events of one partition are in the

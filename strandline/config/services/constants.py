@@ -107,6 +107,8 @@ class BrokerConstants(Constants):
     """How often a coordinator looks for offsets that are older than `offsets_retention_ms`."""
     group_append_timeout_ms: int = Field(default=5_000, ge=1)
     """How long a coordinator's record may wait for the high watermark."""
+    transaction_append_timeout_ms: int = Field(default=5_000, ge=1)
+    """How long a record of a coordinator of transactions may wait for the high watermark."""
     events_waiting_max: int = Field(default=20_000, ge=1)
     """Events that wait to be written to an internal topic; beyond it the oldest are dropped and counted."""
     isr_trail_events_max: int = Field(default=16, ge=1, le=256)

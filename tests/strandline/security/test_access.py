@@ -16,6 +16,7 @@ from strandline.errors import (
     NotLeaderOrFollower,
     StrandlineError,
     TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
 )
 from strandline.ports import Caller
 from strandline.security.access import Access
@@ -35,6 +36,7 @@ from strandline.security.rights import (
     IDEMPOTENT_WRITE,
     READ_TOPIC,
     WRITE_TOPIC,
+    WRITE_TRANSACTIONAL_ID,
     Right,
 )
 from strandline.security.topic_changes import alteration_refusal, creation_refusal, write_refusal
@@ -66,6 +68,12 @@ def open_access() -> Access:
     [
         (READ_TOPIC, "tides", TopicAuthorizationFailed, "READ on topic 'tides'"),
         (DESCRIBE_GROUP, "harbour", GroupAuthorizationFailed, "DESCRIBE on group 'harbour'"),
+        (
+            WRITE_TRANSACTIONAL_ID,
+            "ebb",
+            TransactionalIdAuthorizationFailed,
+            "WRITE on transactional id 'ebb'",
+        ),
         (ALTER_CLUSTER, "kafka-cluster", ClusterAuthorizationFailed, "ALTER on the cluster"),
     ],
 )
@@ -206,6 +214,7 @@ def test_each_kind_of_alteration_needs_its_own_right() -> None:
     [
         (WRITE_TOPIC, NotLeaderOrFollower),
         (DESCRIBE_GROUP, NotCoordinator),
+        (WRITE_TRANSACTIONAL_ID, NotCoordinator),
         (ALTER_CLUSTER, LeaderNotAvailable),
     ],
 )

@@ -19,7 +19,13 @@ from strandline.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from strandline.ids import GROUP_EVENTS_TOPIC, INTERNAL_PREFIX, OFFSETS_TOPIC, STATE_CHANGES_TOPIC
+from strandline.ids import (
+    GROUP_EVENTS_TOPIC,
+    INTERNAL_PREFIX,
+    OFFSETS_TOPIC,
+    STATE_CHANGES_TOPIC,
+    TRANSACTIONS_TOPIC,
+)
 from strandline.ports import Caller, Clock
 from strandline.security.access import Access
 from strandline.security.topic_changes import creation_refusal
@@ -32,7 +38,7 @@ WAIT_MS: Final = 2_000
 """How long a metadata request waits for the controller. The client asks again."""
 FAILURES_LOGGED_EVERY_S: Final = 10.0
 """At most one line in this time: clients ask again ten times a second, each for all of its topics."""
-SYSTEM_TOPICS: Final = frozenset({OFFSETS_TOPIC, GROUP_EVENTS_TOPIC, STATE_CHANGES_TOPIC})
+SYSTEM_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, GROUP_EVENTS_TOPIC, STATE_CHANGES_TOPIC})
 """Topics that brokers create when they need them."""
 
 
