@@ -17,6 +17,8 @@ class LogLines(NamedTuple):
     unreadable: str
     """Of one record."""
     not_written: str
+    failed: str
+    """A turn of the core, for one key."""
 
 
 class Kind(NamedTuple):

@@ -17,7 +17,7 @@ import structlog
 from strandline.broker.coordinators.appender import Appender
 from strandline.broker.coordinators.kind import Kind
 from strandline.broker.coordinators.loading import Loading, Loads
-from strandline.broker.core.coordinators.effects import Answer, Append, Call, Instant
+from strandline.broker.core.coordinators.effects import Answer, Append, Call, Failed, Instant
 from strandline.broker.replicas.leadership import Leadership
 from strandline.errors import (
     CoordinatorLoading,
@@ -35,23 +35,22 @@ logger = structlog.get_logger(__name__)
 Own = TypeVar("Own")
 """The effects that only this kind of coordinators has."""
 Own_co = TypeVar("Own_co", covariant=True)
+Effects = Iterable[Answer[Any] | Append | Failed | Own]
 
 
 class Core(Loads, Protocol[Own_co]):
     """The decisions. Each method but `load` returns effects, to be carried out in their order."""
 
-    def loaded(self, now: Instant) -> Iterable[Answer[Any] | Append | Own_co]:
+    def loaded(self, now: Instant) -> Effects[Own_co]:
         """The log is read to its end: serve."""
 
-    def unload(self, error: StrandlineError) -> Iterable[Answer[Any] | Append | Own_co]:
+    def unload(self, error: StrandlineError) -> Effects[Own_co]:
         """Another broker leads the partition: all waiting and later calls are answered with `error`."""
 
-    def appended(
-        self, write_id: int, error: StrandlineError | None, now: Instant
-    ) -> Iterable[Answer[Any] | Append | Own_co]:
+    def appended(self, write_id: int, error: StrandlineError | None, now: Instant) -> Effects[Own_co]:
         """The result of an Append, exactly once: None if it is committed."""
 
-    def tick(self, now: Instant) -> Iterable[Answer[Any] | Append | Own_co]:
+    def tick(self, now: Instant) -> Effects[Own_co]:
         """Runs the timers that are due."""
 
     def next_deadline(self) -> float | None:
@@ -117,9 +116,7 @@ class CoordinatorPartition(ABC, Generic[Own]):
 
     # --- requests ----------------------------------------------------------------------------
 
-    async def _asked(
-        self, handle: Callable[[Call[Answered]], Iterable[Answer[Any] | Append | Own]]
-    ) -> Answered:
+    async def _asked(self, handle: Callable[[Call[Answered]], Effects[Own]]) -> Answered:
         """The core's answer, however long it is held. Raises the core's refusal. `handle` hands the call in.
 
         This broker may have been replaced without knowing. The log would fence its writes, but a heartbeat
@@ -160,13 +157,22 @@ class CoordinatorPartition(ABC, Generic[Own]):
 
     # --- effects -----------------------------------------------------------------------------
 
-    def _carry_out(self, effects: Iterable[Answer[Any] | Append | Own]) -> None:
+    def _carry_out(self, effects: Effects[Own]) -> None:
         for effect in effects:
             match effect:
                 case Answer():
                     effect.deliver()
                 case Append():
                     self._appender.add(effect)
+                case Failed(name, held, error):
+                    logger.error(
+                        self.kind.lines.failed,
+                        partition=self.number,
+                        name=name,
+                        held=held,
+                        reason=repr(error),
+                        exc_info=error,
+                    )
                 case _:
                     self._act(effect)
         deadline = self._core.next_deadline()

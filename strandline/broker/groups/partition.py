@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 from typing import Final
 
-import structlog
-
 from strandline.broker.coordinators.kind import Kind, LogLines
 from strandline.broker.coordinators.partition import CoordinatorPartition, Surroundings
 from strandline.broker.core.groups.coordinator import Coordinator, GroupOffsets
-from strandline.broker.core.groups.effects import Failed, GroupEvent, Publish
+from strandline.broker.core.groups.effects import GroupEvent, Publish
 from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.replicas.leadership import Leadership
 from strandline.ids import OFFSETS_TOPIC
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Answered, Asks
-
-logger = structlog.get_logger(__name__)
 
 GROUPS: Final = Kind(
     OFFSETS_TOPIC,
@@ -30,11 +26,12 @@ GROUPS: Final = Kind(
         waiting="groups wait for in-sync replicas before they are read",
         unreadable="a group's record cannot be read",
         not_written="a group's state was not written",
+        failed="a group's turn failed: the group is Dead here, other groups continue",
     ),
 )
 
 
-class GroupPartition(CoordinatorPartition[Publish | Failed]):
+class GroupPartition(CoordinatorPartition[Publish]):
     kind = GROUPS
 
     def __init__(
@@ -64,19 +61,8 @@ class GroupPartition(CoordinatorPartition[Publish | Failed]):
         """What each group has committed; nothing while the groups are being read."""
         return self._groups.committed() if self.active else ()
 
-    def _act(self, effect: Publish | Failed) -> None:
-        match effect:
-            case Publish(event):
-                self._publish(event)
-            case Failed(group, held, error):
-                logger.error(
-                    "a group's turn failed: the group is Dead here, other groups continue",
-                    partition=self.number,
-                    group=group,
-                    held=held,
-                    reason=repr(error),
-                    exc_info=error,
-                )
+    def _act(self, effect: Publish) -> None:
+        self._publish(effect.event)
 
     # --- topics ------------------------------------------------------------------------------
 

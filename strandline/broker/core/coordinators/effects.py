@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Generic
+from typing import Any, Generic
 
 from strandline.errors import StrandlineError
 from strandline.records import Headers
-from strandline.vocabulary.asks import Answered
+from strandline.vocabulary.asks import Answered, Asks
 
 
 class Call(ABC, Generic[Answered]):
@@ -26,6 +26,11 @@ class Call(ABC, Generic[Answered]):
     @abstractmethod
     def deliver(self, answer: Answered | StrandlineError) -> None:
         """Ends the wait. Called once, by the driver."""
+
+
+def call_of(request: Asks[Answered], call: Call[Any]) -> Call[Answered]:
+    """The call with the type of the answer that its request asks for."""
+    return call
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +74,16 @@ class Append:
         """Key, value and headers of each record."""
         headers = self.headers or repeat(())
         return ((key, value, of_one) for (key, value), of_one in zip(self.records, headers, strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A turn of a group or of a transactional id raised `error`: a defect, or input that no check foresaw.
+    The one of that name is Dead.
+
+    To be logged with the traceback. `held` describes it before, empty for one that was not known.
+    """
+
+    name: str
+    held: str
+    error: Exception

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple, assert_never
 
-from strandline.broker.core.coordinators.effects import Call, Instant
+from strandline.broker.core.coordinators.effects import Call, Instant, call_of
 from strandline.broker.core.groups import member_requests, rebalance
 from strandline.broker.core.groups.effects import Effect
 from strandline.broker.core.groups.isolation import Isolation
@@ -31,7 +31,6 @@ from strandline.broker.core.groups.requests import (
     Request,
     UnknownTopics,
     as_request,
-    call_of,
 )
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.offsets import Offsets, SeenTopics

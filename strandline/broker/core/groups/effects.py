@@ -1,4 +1,4 @@
-"""The effects that only coordinators of groups have: events, and a group that failed."""
+"""The effects that only coordinators of groups have: events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from strandline.broker.core.coordinators.effects import Answer, Append
+from strandline.broker.core.coordinators.effects import Answer, Append, Failed
 from strandline.ids import TopicPartition
 
 
@@ -61,18 +61,6 @@ class Publish:
     """Add the event to the events topic. Nothing waits for it."""
 
     event: GroupEvent
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A turn of the group raised `error`: a defect, or input that no check foresaw. The group is Dead.
-
-    To be logged with the traceback. `held` describes the group before, empty for one that was not known.
-    """
-
-    group: str
-    held: str
-    error: Exception
 
 
 Effect = Answer[Any] | Append | Publish | Failed

@@ -48,7 +48,7 @@ class Isolation:
                 turn.publish(
                     EventKind.MEMBER_LEFT, name, group.generation, member=member, reason="the group is Dead"
                 )
-            turn.timers.cancel_all_of(name)
+            turn.timers.cancel_all(lambda timer: timer.group == name)
             group.become_dead(refusal.message)
         else:
             turn.report_failure(name, "", error)

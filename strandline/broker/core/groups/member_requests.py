@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from strandline.broker.core.coordinators.effects import Call
+from strandline.broker.core.coordinators.unwritten import unwritten
 from strandline.broker.core.groups import rebalance
 from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.limits import cut
@@ -16,7 +17,7 @@ from strandline.broker.core.groups.rebalance import COMPLETING, PREPARING
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.states import GroupState
-from strandline.broker.core.groups.state.turn import Turn, unwritten
+from strandline.broker.core.groups.state.turn import Turn
 from strandline.broker.core.groups.state_bytes import PendingMember
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import (

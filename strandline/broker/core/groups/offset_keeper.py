@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from strandline.broker.core.coordinators.effects import Call
+from strandline.broker.core.coordinators.unwritten import unwritten
 from strandline.broker.core.groups.batches import BatchedWrite
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import check_offset
@@ -16,7 +17,7 @@ from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.subscriptions import subscribed_topics
-from strandline.broker.core.groups.state.turn import Turn, unwritten
+from strandline.broker.core.groups.state.turn import Turn
 from strandline.broker.core.groups.stored import GroupRecord, OffsetRecord, StoredRecord
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import (

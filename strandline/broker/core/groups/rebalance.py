@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from strandline.broker.core.coordinators.unwritten import unwritten
 from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.state.group import Barrier, Group, Leaves, next_generation
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.states import GroupState
-from strandline.broker.core.groups.state.turn import Turn, unwritten
+from strandline.broker.core.groups.state.turn import Turn
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import InvalidRequest, StrandlineError, UnknownMemberId
 

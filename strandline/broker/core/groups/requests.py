@@ -10,10 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.groups.state.present_topics import NOTHING_KNOWN, PresentTopics
 from strandline.ids import TopicPartition
-from strandline.vocabulary.asks import Answered, Asks
+from strandline.vocabulary.asks import Asks
 from strandline.vocabulary.groups import (
     DescribedGroup,
     Heartbeat,
@@ -134,8 +133,3 @@ def as_request(asked: Asks[Any]) -> Request:
     """The request as one of those that a coordinator handles."""
     assert isinstance(asked, Request), f"no coordinator handles {asked!r}"
     return asked
-
-
-def call_of(request: Asks[Answered], call: Call[Any]) -> Call[Answered]:
-    """The call with the type of the answer that its request asks for."""
-    return call

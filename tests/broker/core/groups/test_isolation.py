@@ -29,7 +29,7 @@ def test_a_timer_that_fails_ends_its_group_only() -> None:
     held = stage.heartbeat("b", stage.generation, wait_ms=4_000)
     stage.later(11)
     (failure,) = stage.failures
-    assert failure.group == GROUP
+    assert failure.name == GROUP
     assert isinstance(failure.error, KeyError)
     assert "Stable, generation" in failure.held
     assert stage.state == "Dead"

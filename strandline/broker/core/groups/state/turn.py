@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strandline.broker.core.coordinators.effects import Answer, Append, Call, Instant
-from strandline.broker.core.groups.effects import Effect, EventKind, Failed, GroupEvent, Publish
+from strandline.broker.core.coordinators.effects import Answer, Append, Call, Failed, Instant
+from strandline.broker.core.coordinators.timers import Timers
+from strandline.broker.core.groups.effects import Effect, EventKind, GroupEvent, Publish
 from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.replay import replay
 from strandline.broker.core.groups.state_bytes import StateBytes
 from strandline.broker.core.groups.stored import Encoded, StoredRecord
-from strandline.broker.core.groups.timers import Timer, Timers
-from strandline.errors import CoordinatorNotAvailable, NotCoordinator, NotLeaderOrFollower, StrandlineError
+from strandline.broker.core.groups.timers import Timer
+from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Answered
@@ -50,7 +51,7 @@ class Turn:
     def __init__(self, limits: GroupLimits) -> None:
         self.limits = limits
         self.state_bytes = StateBytes(limits.group_state_bytes_max)
-        self.timers = Timers()
+        self.timers: Timers[Timer] = Timers()
         self.now = Instant(0.0, 0)
         self.by: Principal | None = None  # the caller; None: none, or callers are not distinguished
         self._effects: list[Effect] = []
@@ -160,13 +161,3 @@ class Turn:
 
     def start(self, timer: Timer, after_ms: float) -> None:
         self.timers.set(timer, self.now.monotonic_s + after_ms / 1000)
-
-
-def unwritten(what: str, error: StrandlineError) -> StrandlineError:
-    """The answer to calls that waited for a failed write: ask again, here or where the log now is; or
-    the failure itself, if asking again does not help."""
-    if isinstance(error, NotCoordinator) or not error.retriable:
-        return error
-    if isinstance(error, NotLeaderOrFollower):
-        return NotCoordinator(f"{what} was not written: {error.message}", leader=error.leader)
-    return CoordinatorNotAvailable(f"{what} was not written: {error.message}")

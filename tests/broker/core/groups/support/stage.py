@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from strandline.broker.core.coordinators.effects import Answer, Append, Call, Instant
+from strandline.broker.core.coordinators.effects import Answer, Append, Call, Failed, Instant
 from strandline.broker.core.groups.coordinator import Coordinator
-from strandline.broker.core.groups.effects import Effect, EventKind, Failed, GroupEvent, Publish
+from strandline.broker.core.groups.effects import Effect, EventKind, GroupEvent, Publish
 from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.core.groups.requests import (
     Commit,

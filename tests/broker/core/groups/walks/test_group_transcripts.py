@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from textwrap import dedent
 
-from strandline.broker.core.coordinators.effects import Answer, Append
-from strandline.broker.core.groups.effects import Effect, Failed, Publish
+from strandline.broker.core.coordinators.effects import Answer, Append, Failed
+from strandline.broker.core.groups.effects import Effect, Publish
 from strandline.broker.core.groups.records import GroupKey, decode_group_value, decode_key
 from strandline.errors import StrandlineError
 from strandline.vocabulary.groups import Joined, LeavingMember, MemberIdGiven

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from strandline.broker.core.groups.timers import Timer, TimerKind, Timers
+from strandline.broker.core.coordinators.timers import Timers
+from strandline.broker.core.groups.timers import Timer, TimerKind
 
 WHO = st.sampled_from([Timer(TimerKind.SESSION, "g", str(number)) for number in range(6)])
 
@@ -15,7 +16,7 @@ class TimersMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.timers = Timers()
+        self.timers: Timers[Timer] = Timers()
         self.model: dict[Timer, float] = {}
         self.now = 0.0
 
@@ -49,7 +50,8 @@ TestTimersMachine = TimersMachine.TestCase
 
 
 def test_a_thousand_heartbeats_leave_one_entry_in_the_heap() -> None:
-    timers, timer = Timers(), Timer(TimerKind.SESSION, "g", "m")
+    timers: Timers[Timer] = Timers()
+    timer = Timer(TimerKind.SESSION, "g", "m")
     for second in range(1_000):
         timers.set(timer, second + 10.0)
     assert timers.entries == 1
