@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final, Self
 
+from strandline.broker.core.coordinators.names import check_name, wrong_text
 from strandline.broker.core.groups.records import LEADER_EPOCH_MAX, STRING_BYTES_MAX
 from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PENDING_BYTES
-from strandline.config.limits import GROUP_ID_LENGTH_MAX, MIB, TOPIC_NAME_LENGTH_MAX
+from strandline.config.limits import GROUP_ID_LENGTH_MAX, MIB
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     InconsistentGroupProtocol,
     InvalidGroupId,
     InvalidRequest,
     InvalidSessionTimeout,
-    InvalidTopic,
     OffsetMetadataTooLarge,
     StrandlineError,
     UnknownTopicId,
@@ -65,27 +65,16 @@ class GroupLimits:
 # --- ids and reasons ----------------------------------------------------------------------------
 
 
-def _wrong(value: str) -> str | None:
-    """The problem with an id; None if it is valid."""
-    if len(value) > GROUP_ID_LENGTH_MAX:
-        return f"has {len(value)} characters, more than {GROUP_ID_LENGTH_MAX}"
-    if not value.isprintable():
-        for character in value:
-            if ord(character) < 32 or 127 <= ord(character) < 160:
-                return f"has the control character {character!r}"
-    return None
-
-
 def check_group(group: str) -> None:
     """Raises InvalidGroupId."""
-    wrong = "is empty" if not group else _wrong(group)
+    wrong = "is empty" if not group else wrong_text(group, GROUP_ID_LENGTH_MAX)
     if wrong is not None:
         raise InvalidGroupId(f"group id {group[:GROUP_ID_LENGTH_MAX]!r} {wrong}", limit=GROUP_ID_LENGTH_MAX)
 
 
 def check_id(what: str, value: str) -> None:
     """Checks a member, instance or client id, or the like. Raises InvalidRequest."""
-    wrong = _wrong(value)
+    wrong = wrong_text(value, GROUP_ID_LENGTH_MAX)
     if wrong is not None:
         raise InvalidRequest(f"{what} {value[:GROUP_ID_LENGTH_MAX]!r} {wrong}", limit=GROUP_ID_LENGTH_MAX)
 
@@ -175,15 +164,6 @@ def check_offset(
         return UnknownTopicId(f"{name}: topic id {committed.topic_id[:64]!r} is not 32 hexadecimal digits")
     if size > most:
         return OffsetMetadataTooLarge(f"{name}: metadata of {size} bytes, more than {most}", limit=most)
-    return None
-
-
-def check_name(name: TopicPartition) -> StrandlineError | None:
-    """The problem with the name of a partition; None if it is valid."""
-    if not name.topic or len(name.topic) > TOPIC_NAME_LENGTH_MAX or _wrong(name.topic) is not None:
-        return InvalidTopic(f"topic {name.topic[:TOPIC_NAME_LENGTH_MAX]!r} is no topic's name")
-    if name.partition < 0:
-        return InvalidRequest(f"{name}: partition {name.partition} is negative")
     return None
 
 

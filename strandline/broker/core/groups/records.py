@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from strandline.broker.core.coordinators.record_reader import INT16, INT32, INT64, RecordReader
 from strandline.errors import InvalidRecord
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.records import Headers
@@ -38,9 +39,6 @@ TOPIC_ID_BYTES: Final = 16
 READ_TOPICS_HEADER: Final = "read.topics"
 READ_TOPICS_VERSION: Final = 0
 
-_INT16: Final = struct.Struct(">h")
-_INT32: Final = struct.Struct(">i")
-_INT64: Final = struct.Struct(">q")
 _OFFSET_HEAD: Final = struct.Struct(">hqi")
 
 
@@ -97,14 +95,12 @@ class ReadTopics(NamedTuple):
 
 
 def encode_offset_key(group: str, name: TopicPartition) -> bytes:
-    return (
-        _INT16.pack(OFFSET_KEY_VERSION) + _string(group) + _string(name.topic) + _INT32.pack(name.partition)
-    )
+    return INT16.pack(OFFSET_KEY_VERSION) + _string(group) + _string(name.topic) + INT32.pack(name.partition)
 
 
 def encode_offset_value(committed: CommittedOffset) -> bytes:
     head = _OFFSET_HEAD.pack(VALUE_VERSION, committed.offset, committed.leader_epoch)
-    return head + _string(committed.metadata) + _INT64.pack(committed.committed_at_ms)
+    return head + _string(committed.metadata) + INT64.pack(committed.committed_at_ms)
 
 
 def encode_topic_id(topic_id: TopicId) -> Headers:
@@ -113,18 +109,18 @@ def encode_topic_id(topic_id: TopicId) -> Headers:
 
 
 def encode_group_key(group: str) -> bytes:
-    return _INT16.pack(GROUP_KEY_VERSION) + _string(group)
+    return INT16.pack(GROUP_KEY_VERSION) + _string(group)
 
 
 def encode_group_value(value: GroupValue) -> bytes:
     parts = [
-        _INT16.pack(VALUE_VERSION),
+        INT16.pack(VALUE_VERSION),
         _string(value.protocol_type),
-        _INT32.pack(value.generation),
+        INT32.pack(value.generation),
         _string(value.protocol),
         _string(value.leader),
-        _INT64.pack(value.at_ms),
-        _INT32.pack(len(value.members)),
+        INT64.pack(value.at_ms),
+        INT32.pack(len(value.members)),
     ]
     for member in value.members:
         parts += (
@@ -132,8 +128,8 @@ def encode_group_value(value: GroupValue) -> bytes:
             _string(member.instance),
             _string(member.client_id),
             _string(member.host),
-            _INT32.pack(member.rebalance_timeout_ms),
-            _INT32.pack(member.session_timeout_ms),
+            INT32.pack(member.rebalance_timeout_ms),
+            INT32.pack(member.session_timeout_ms),
             _bytes(member.metadata),
             _bytes(member.assignment),
         )
@@ -144,24 +140,24 @@ def encode_read_topics(read: ReadTopics) -> Headers:
     """The headers of a group's record."""
     if not read.topics and not read.patterns:
         return ()
-    parts = [_INT16.pack(READ_TOPICS_VERSION), _INT32.pack(len(read.topics))]
+    parts = [INT16.pack(READ_TOPICS_VERSION), INT32.pack(len(read.topics))]
     for topic, (topic_id, partitions) in read.topics.items():
-        parts += (_string(topic), _bytes(bytes.fromhex(topic_id)), _INT32.pack(partitions))
-    parts.append(_INT32.pack(len(read.patterns)))
+        parts += (_string(topic), _bytes(bytes.fromhex(topic_id)), INT32.pack(partitions))
+    parts.append(INT32.pack(len(read.patterns)))
     for pattern, epoch in read.patterns.items():
-        parts += (_string(pattern), _INT64.pack(epoch))
+        parts += (_string(pattern), INT64.pack(epoch))
     return ((READ_TOPICS_HEADER, b"".join(parts)),)
 
 
 def _string(text: str | None) -> bytes:
     if text is None:
-        return _INT16.pack(-1)
+        return INT16.pack(-1)
     data = text.encode()
-    return _INT16.pack(len(data)) + data
+    return INT16.pack(len(data)) + data
 
 
 def _bytes(data: bytes) -> bytes:
-    return _INT32.pack(len(data)) + data
+    return INT32.pack(len(data)) + data
 
 
 # --- decode -------------------------------------------------------------------------------------
@@ -169,7 +165,7 @@ def _bytes(data: bytes) -> bytes:
 
 def decode_key(data: bytes) -> OffsetKey | GroupKey:
     """Parses the key of a record. Raises UnreadableGroupRecord."""
-    reader = _Reader(data, "key")
+    reader = RecordReader(data, "key", UnreadableGroupRecord)
     version = reader.int16()
     key: OffsetKey | GroupKey
     match version:
@@ -187,8 +183,7 @@ def decode_key(data: bytes) -> OffsetKey | GroupKey:
 
 def decode_offset_value(data: bytes) -> CommittedOffset:
     """Parses a committed offset. Raises UnreadableGroupRecord."""
-    reader = _Reader(data, "offset")
-    reader.version()
+    reader = _value(data, "offset")
     offset, epoch = reader.int64(), reader.int32()
     metadata, at_ms = reader.string(), reader.int64()
     reader.end()
@@ -210,7 +205,7 @@ def decode_read_topics(headers: Headers) -> ReadTopics:
     """Nothing for a record of an earlier version, or of a later one. Raises UnreadableGroupRecord."""
     for name, content in headers:
         if name == READ_TOPICS_HEADER:
-            reader = _Reader(content or b"", f"header {name}")
+            reader = RecordReader(content or b"", f"header {name}", UnreadableGroupRecord)
             if reader.int16() == READ_TOPICS_VERSION:
                 topics = {
                     reader.string(): ReadSince(TopicId(reader.blob().hex()), reader.int32())
@@ -224,8 +219,7 @@ def decode_read_topics(headers: Headers) -> ReadTopics:
 
 def decode_group_value(data: bytes) -> GroupValue:
     """Parses a generation. Raises UnreadableGroupRecord."""
-    reader = _Reader(data, "group")
-    reader.version()
+    reader = _value(data, "group")
     protocol_type, generation = reader.string(), reader.int32()
     protocol, leader = reader.nullable_string(), reader.nullable_string()
     at_ms, count = reader.int64(), reader.int32()
@@ -238,7 +232,16 @@ def decode_group_value(data: bytes) -> GroupValue:
     return GroupValue(protocol_type, generation, protocol, leader, at_ms, members)
 
 
-def _member(reader: _Reader) -> StoredMember:
+def _value(data: bytes, what: str) -> RecordReader:
+    """A reader behind the version of a value."""
+    reader = RecordReader(data, what, UnreadableGroupRecord)
+    version = reader.int16()
+    if version != VALUE_VERSION:
+        raise UnreadableGroupRecord(f"{what} of version {version}; known is {VALUE_VERSION}")
+    return reader
+
+
+def _member(reader: RecordReader) -> StoredMember:
     return StoredMember(
         member=reader.string(),
         instance=reader.nullable_string(),
@@ -249,68 +252,3 @@ def _member(reader: _Reader) -> StoredMember:
         metadata=reader.blob(),
         assignment=reader.blob(),
     )
-
-
-class _Reader:
-    """Takes one field after the other from the bytes of a record."""
-
-    __slots__ = ("_at", "_data", "_what")
-
-    def __init__(self, data: bytes, what: str) -> None:
-        self._data = data
-        self._what = what
-        self._at = 0
-
-    def version(self) -> None:
-        version = self.int16()
-        if version != VALUE_VERSION:
-            raise UnreadableGroupRecord(f"{self._what} of version {version}; known is {VALUE_VERSION}")
-
-    def int16(self) -> int:
-        return self._number(_INT16)
-
-    def int32(self) -> int:
-        return self._number(_INT32)
-
-    def int64(self) -> int:
-        return self._number(_INT64)
-
-    def string(self) -> str:
-        text = self.nullable_string()
-        if text is None:
-            raise UnreadableGroupRecord(f"{self._what}: null before byte {self._at}, where text must be")
-        return text
-
-    def nullable_string(self) -> str | None:
-        length = self.int16()
-        if length == -1:
-            return None
-        data = self._take(length)
-        try:
-            return data.decode()
-        except UnicodeDecodeError as error:
-            raise UnreadableGroupRecord(f"{self._what}: no text before byte {self._at}: {error}") from None
-
-    def blob(self) -> bytes:
-        return self._take(self.int32())
-
-    def end(self) -> None:
-        if self._at != len(self._data):
-            raise UnreadableGroupRecord(
-                f"{self._what} of {len(self._data)} bytes, of which only {self._at} are understood"
-            )
-
-    def _number(self, layout: struct.Struct) -> int:
-        (value,) = layout.unpack(self._take(layout.size))
-        assert isinstance(value, int)
-        return value
-
-    def _take(self, length: int) -> bytes:
-        end = self._at + length
-        if length < 0 or end > len(self._data):
-            raise UnreadableGroupRecord(
-                f"{self._what} of {len(self._data)} bytes: {length} bytes wanted at byte {self._at}"
-            )
-        taken = self._data[self._at : end]
-        self._at = end
-        return taken

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from strandline.broker.core.coordinators.names import check_name
 from strandline.broker.core.groups.limits import (
     GROUP_BYTES_MAX,
     GroupLimits,
     check_group,
     check_id,
-    check_name,
     check_position,
 )
 from strandline.broker.core.groups.records import (
