@@ -44,6 +44,11 @@ GROUP_REQUEST_ELEMENTS_MAX: Final = 20_000
 """Offsets, partitions, members or changes in one request to a coordinator, counted before work begins."""
 TRANSACTIONAL_ID_LENGTH_MAX: Final = 1_024
 """Kafka Streams makes one of a group id, a UUID and a number, so that it is longer than a group id."""
+MARKERS_PER_CALL_MAX: Final = 2_000
+"""Markers of transactions in one call from a coordinator to a leader."""
+ADMISSIONS_PER_CALL_MAX: Final = 2_000
+"""Partitions that a leader asks about in one call to a coordinator of transactions, unless a single question
+has more."""
 TASK_CHANGES_SENT_MAX: Final = 100
 """Task changes that a member puts into one report; a broker accepts at least this number."""
 INTERVAL_MS_MAX: Final = 2**31 - 1

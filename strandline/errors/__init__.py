@@ -89,6 +89,7 @@ from strandline.errors.transactions import ConcurrentTransactions as ConcurrentT
 from strandline.errors.transactions import InvalidProducerIdMapping as InvalidProducerIdMapping
 from strandline.errors.transactions import InvalidTransactionState as InvalidTransactionState
 from strandline.errors.transactions import InvalidTransactionTimeout as InvalidTransactionTimeout
+from strandline.errors.transactions import OperationNotAttempted as OperationNotAttempted
 from strandline.errors.transactions import ProducerFenced as ProducerFenced
 from strandline.errors.transactions import TransactionAbortable as TransactionAbortable
 from strandline.errors.transactions import TransactionalIdNotFound as TransactionalIdNotFound

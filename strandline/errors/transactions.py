@@ -42,6 +42,12 @@ class ProducerFenced(StrandlineError):
     code = ErrorCode.PRODUCER_FENCED
 
 
+class OperationNotAttempted(StrandlineError):
+    """Nothing was done with this part of the request, since another part of it was refused."""
+
+    code = ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
 class TransactionalIdNotFound(StrandlineError):
     code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 

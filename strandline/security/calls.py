@@ -25,10 +25,12 @@ from strandline.security.rights import (
     DESCRIBE_GROUP_CONFIGS,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
+    DESCRIBE_TRANSACTIONAL_ID,
     IDEMPOTENT_WRITE,
     READ_GROUP,
     READ_TOPIC,
     WRITE_TOPIC,
+    WRITE_TRANSACTIONAL_ID,
     Right,
 )
 from strandline.security.rows import NOTHING, Decided, Row, before, by_handler
@@ -54,6 +56,10 @@ _OF_MEMBER: Final = by_handler(
 
 def _partitions(right: Right) -> Row:
     return by_handler(right, needs=f"{right} for each partition", refused=_EACH_PARTITION)
+
+
+def _id(right: Right) -> Row:
+    return by_handler(right, needs=str(right), refused="53")
 
 
 def _groups(right: Right) -> Row:
@@ -198,6 +204,36 @@ _CALLS: Final = (
         "ListGroups",
     ),
     _Call(_groups(DELETE_GROUP), "Groups.DeleteGroup", "DeleteGroups"),
+    # --- transactions --------------------------------------------------------------------------
+    _Call(_id(DESCRIBE_TRANSACTIONAL_ID), "Transactions.FindTransactionCoordinator"),
+    _Call(_id(WRITE_TRANSACTIONAL_ID), "Transactions.InitTransactions Transactions.EndTransaction"),
+    _Call(
+        by_handler(
+            DESCRIBE_TRANSACTIONAL_ID,
+            DESCRIBE_TOPIC,
+            needs="DESCRIBE TRANSACTIONAL_ID; DESCRIBE TOPIC for each partition in it",
+            refused="53; partitions are left out",
+        ),
+        "Transactions.DescribeTransaction",
+    ),
+    _Call(
+        by_handler(
+            DESCRIBE_TRANSACTIONAL_ID,
+            needs="DESCRIBE TRANSACTIONAL_ID for each id",
+            refused="ids are left out",
+        ),
+        "Transactions.ListTransactions",
+    ),
+    _Call(by_handler(ALTER_CLUSTER, needs="ALTER CLUSTER", refused="31"), "Transactions.AbortTransaction"),
+    _Call(
+        Row(
+            Decided.MEMBERS_ONLY,
+            (CLUSTER_ACTION,),
+            "be the broker that the request names, by `broker_principals` or by the members' key",
+            "31",
+        ),
+        "Transactions.WriteMarkers Transactions.AdmitPartitions",
+    ),
     # --- topics --------------------------------------------------------------------------------
     _Call(
         by_handler(

@@ -11,8 +11,9 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from strandline.errors import StrandlineError
-from strandline.ids import TopicPartition
+from strandline.ids import BrokerId, TopicPartition
 from strandline.vocabulary.asks import Asks
+from strandline.vocabulary.groups import OffsetCommit
 from strandline.vocabulary.log import ProducerIdentity
 
 EPOCH_MAX: Final = 2**15 - 1
@@ -76,6 +77,17 @@ class EndTransaction(Asks[ProducerIdentity]):
     next_epoch: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TxnOffsetCommit:
+    """Commits offsets of a group in a transaction; asked of the group's coordinator. `add` adds the group to
+    the transaction (transactions v2); else it has to be in it already."""
+
+    transactional_id: str
+    producer: ProducerIdentity
+    commit: OffsetCommit
+    add: bool = True
+
+
 # --- tools --------------------------------------------------------------------------------------
 
 
@@ -129,3 +141,27 @@ class MarkerEntry(NamedTuple):
 
     name: TopicPartition
     marker: Marker
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerBatch:
+    """Markers of one coordinator's broker for the partitions that another broker leads. The answer has for
+    each of them, in their order, None once it is committed, or the error."""
+
+    broker_id: BrokerId
+    entries: Sequence[MarkerEntry]
+
+
+# --- leaders ask coordinators -------------------------------------------------------------------
+
+Admitted = PartitionResults | StrandlineError
+"""The answer for each partition, or the error for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionBatch:
+    """Questions of one leader's broker: may the producers append to these partitions? Answered in their
+    order (KIP-890)."""
+
+    broker_id: BrokerId
+    admissions: Sequence[AddPartitions]

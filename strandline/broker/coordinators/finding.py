@@ -18,7 +18,7 @@ from strandline.errors import (
     NotCoordinator,
     StrandlineError,
 )
-from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
+from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.tasks import Slices
 from strandline.vocabulary.metadata import Endpoint, PartitionMetadata, Registration, TopicMetadata
 
@@ -44,6 +44,8 @@ class CoordinatorFinder(Generic[Led]):
         self._topic = topic
         self._size: tuple[TopicId, int] | None = None
         """The topic's incarnation and the number of its partitions, which never changes."""
+        self._leaders: dict[int, BrokerId] = {}
+        """Of partitions that have no replica here, as they were last found."""
 
     # --- the broker --------------------------------------------------------------------------
 
@@ -70,6 +72,35 @@ class CoordinatorFinder(Generic[Led]):
             except StrandlineError as error:
                 found.append(error)
         return found
+
+    async def leader(self, key: str) -> BrokerId:
+        """The broker that coordinates the key, as far as is known: see `forget`. Raises
+        CoordinatorNotAvailable."""
+        number = None if self._size is None else partition_of(key, self._size[1])
+        if number is not None and number in self._leaders:
+            return self._leaders[number]
+        registration = self._leader_of_own_replica(key)
+        if registration is None:
+            topic = await self._find_topic()
+            registration = self._leader_of(topic, key)
+            if not isinstance(topic, StrandlineError):
+                self._leaders[_partition(topic, key).partition] = registration.id
+        return registration.id
+
+    def forget(self, key: str) -> None:
+        """The broker that `leader` returned does not coordinate the key: look again next time."""
+        if self._size is not None:
+            self._leaders.pop(partition_of(key, self._size[1]), None)
+
+    async def place(self, key: str) -> TopicPartition:
+        """The partition that the key belongs to; the topic is created if there is none. Raises
+        CoordinatorNotAvailable."""
+        if self._size is None:
+            topic = await self._find_topic()
+            if isinstance(topic, StrandlineError):
+                raise topic
+        assert self._size is not None
+        return TopicPartition(self._kind.topic, partition_of(key, self._size[1]))
 
     async def _find_topic(self) -> TopicMetadata | StrandlineError:
         try:

@@ -9,8 +9,10 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from strandline.config.limits import (
     GROUP_REQUEST_ELEMENTS_MAX,
+    INTERVAL_MS_MAX,
     KIB,
     MIB,
+    PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     PRODUCER_EXPIRY_MS,
     PRODUCERS_PER_PARTITION_MAX,
@@ -125,6 +127,17 @@ class BrokerSettings(BrokerConstants, ListenerSettings):
     """Partitions of `__transaction_state`, when it is created."""
     transaction_state_topic_replication_factor: int = Field(default=3, ge=1, le=100)
     """If fewer brokers are alive when it is created: the number of live brokers."""
+    transaction_max_timeout_ms: int = Field(default=900_000, ge=1, le=INTERVAL_MS_MAX)
+    """The longest timeout of a transaction that a producer may ask for; an open one keeps readers of
+    committed records waiting for that long."""
+    transactional_id_expiration_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
+    """A transactional id that no producer used for this time is forgotten."""
+    transactional_ids_max: int = Field(default=100_000, ge=1)
+    """Transactional ids of one partition of `__transaction_state`."""
+    transaction_partitions_max: int = Field(default=10_000, ge=1, le=PARTITIONS_PER_REQUEST_MAX)
+    """Partitions of one transaction."""
+    transaction_open_partitions_max: int = Field(default=200_000, ge=1)
+    """Partitions of all open and ending transactions of one partition of `__transaction_state`."""
 
     # the record of state changes
     state_changes_topic_partitions: int = Field(default=1, ge=1, le=1_000)

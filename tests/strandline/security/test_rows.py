@@ -17,7 +17,7 @@ from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire import apis
 from strandline.errors import ClusterAuthorizationFailed
 from strandline.ports import Caller, Rpc, ServedCall, ServedStream
-from strandline.rpc import admin_pb2, auth_pb2, group_pb2, log_pb2, replication_pb2
+from strandline.rpc import admin_pb2, auth_pb2, group_pb2, log_pb2, replication_pb2, transaction_pb2
 from strandline.security.access import Access
 from strandline.security.acls import (
     CLUSTER_NAME,
@@ -47,7 +47,9 @@ DESCRIBES = AclBinding(
 
 
 def methods() -> Iterator[str]:
-    for file in (admin_pb2, auth_pb2, group_pb2, log_pb2, replication_pb2, health_pb2):
+    for file in (
+        admin_pb2, auth_pb2, group_pb2, log_pb2, replication_pb2, transaction_pb2, health_pb2,
+    ):  # fmt: skip
         for service in file.DESCRIPTOR.services_by_name.values():
             for method in service.methods:
                 yield f"/{service.full_name}/{method.name}"

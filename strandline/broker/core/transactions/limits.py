@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from strandline.broker.core.coordinators.names import wrong_text
 from strandline.config.limits import TRANSACTIONAL_ID_LENGTH_MAX
+from strandline.config.services.broker import BrokerSettings
 from strandline.errors import InvalidRequest, InvalidTransactionTimeout
 
 
@@ -21,6 +22,16 @@ class TransactionLimits:
     """Of one transaction. Its record has all of them, and must fit a batch."""
     open_partitions_max: int
     """Of all open and ending transactions of one coordinator: its memory."""
+
+    @classmethod
+    def of(cls, settings: BrokerSettings) -> TransactionLimits:
+        return cls(
+            transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
+            transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
+            transactional_ids_max=settings.transactional_ids_max,
+            transaction_partitions_max=settings.transaction_partitions_max,
+            open_partitions_max=settings.transaction_open_partitions_max,
+        )
 
 
 def check_transactional_id(transactional_id: str) -> None:
