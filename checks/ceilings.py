@@ -16,7 +16,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 880,
     "strandline/adapters": 14_110,
     "strandline/auditing": 1_170,
-    "strandline/broker": 39_570,
+    "strandline/broker": 40_260,
     "strandline/cli": 6_680,
     "strandline/client": 5_740,
     "strandline/config": 1_710,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 10_760,
-    "tests": 138_330,
+    "tests": 139_980,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

@@ -6,7 +6,7 @@ The coordinator passes on `metadata` and `assignment`: the members understand th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -167,10 +167,12 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetch(Asks["FetchedOffsets"]):
-    """`partitions`: None for every partition with an offset."""
+    """`partitions`: None for every partition with an offset. `require_stable`: no offset that an open
+    transaction may replace (KIP-447)."""
 
     group: str
     partitions: tuple[TopicPartition, ...] | None = None
+    require_stable: bool = False
 
 
 class ReadSince(NamedTuple):
@@ -195,10 +197,13 @@ class FetchedOffsets(dict[TopicPartition, CommittedOffset | None]):
         self,
         offsets: Mapping[TopicPartition, CommittedOffset | None] | None = None,
         read_since: Mapping[str, ReadSince] | None = None,
+        unstable: Set[TopicPartition] = frozenset(),
     ) -> None:
-        """`read_since`: of the topics asked for by name, as far as it is known."""
+        """`read_since`: of the topics asked for by name, as far as it is known. `unstable`: partitions that
+        are left out, because the request is for stable offsets: ask again soon."""
         super().__init__(offsets or {})
         self.read_since = read_since or {}
+        self.unstable = unstable
 
 
 # --- ownership ----------------------------------------------------------------------------------

@@ -84,8 +84,8 @@ class GroupPartition(CoordinatorPartition[Publish]):
     def topics(self, without: Set[str]) -> set[str]:
         """The topics of offsets that were read in none of these incarnations, or whose one is not known."""
         return {
-            name.topic
+            topic
             for group in self.committed()
-            for name, committed in group.offsets.everything().items()
-            if committed.topic_id not in without
+            for topic, topic_id in group.offsets.incarnations()
+            if topic_id not in without
         }

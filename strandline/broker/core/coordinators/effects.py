@@ -15,6 +15,7 @@ from typing import Any, Generic
 from strandline.errors import StrandlineError
 from strandline.records import Headers
 from strandline.vocabulary.asks import Answered, Asks
+from strandline.vocabulary.transactions import Transactional
 
 
 class Call(ABC, Generic[Answered]):
@@ -69,6 +70,8 @@ class Append:
     records: tuple[tuple[bytes, bytes | None], ...]
     headers: tuple[Headers, ...] = ()
     """Of each record; empty: none has any."""
+    transaction: Transactional | None = None
+    """The transaction that the records are part of: they are in no batch with others."""
 
     def each(self) -> Iterator[tuple[bytes, bytes | None, Headers]]:
         """Key, value and headers of each record."""

@@ -13,6 +13,7 @@ from strandline.broker.core.groups.stored import Encoded, StoredRecord
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
+from strandline.vocabulary.transactions import Transactional
 
 Records = Mapping[TopicPartition, StoredRecord]
 
@@ -38,7 +39,9 @@ class BatchedWrite:
     written: int = 0
     errors: list[StrandlineError] = field(default_factory=list)
 
-    def append(self, turn: Turn, group: Group, records: Records) -> None:
+    def append(
+        self, turn: Turn, group: Group, records: Records, transaction: Transactional | None = None
+    ) -> None:
         encoded = {name: record.encoded() for name, record in records.items()}
         batches = list(_split(encoded))
         self.left = len(batches)
@@ -48,6 +51,7 @@ class BatchedWrite:
                 tuple(records[name] for name in names),
                 partial(self._settled, names),
                 [encoded[name] for name in names],
+                transaction,
             )
 
     def _settled(self, names: list[TopicPartition], write_id: int, error: StrandlineError | None) -> None:

@@ -33,7 +33,7 @@ from strandline.broker.core.groups.requests import (
     as_request,
 )
 from strandline.broker.core.groups.state.group import Group
-from strandline.broker.core.groups.state.offsets import Offsets, SeenTopics
+from strandline.broker.core.groups.state.offsets import FIRST_LOADED, Offsets, SeenTopics
 from strandline.broker.core.groups.state.ownership_reports import report_ownership
 from strandline.broker.core.groups.state.read_topics import note_topics, unknown_topics
 from strandline.broker.core.groups.state.replay import replay
@@ -80,13 +80,14 @@ class GroupOffsets(NamedTuple):
 class Coordinator:
     """Each call is answered exactly once."""
 
-    __slots__ = ("_groups", "_isolation", "_keeper", "_refusal", "_turn")
+    __slots__ = ("_groups", "_isolation", "_keeper", "_loaded", "_refusal", "_turn")
 
     def __init__(self, limits: GroupLimits) -> None:
         self._turn: Turn = Turn(limits)
         self._groups: dict[str, Group] = {}
         self._isolation = Isolation(self._turn, self._groups)
         self._keeper = OffsetKeeper(self._turn, self._groups, self._isolation)
+        self._loaded = FIRST_LOADED  # the position of the record that is loaded next
         self._refusal: StrandlineError | None = CoordinatorLoading("the groups are being read from the log")
 
     def states(self) -> list[GroupState]:
@@ -100,22 +101,34 @@ class Coordinator:
 
     # --- loading and unloading ---------------------------------------------------------------
 
-    def load(self, key: bytes, value: bytes | None, wall_ms: int, headers: Headers = ()) -> None:
+    def load(
+        self,
+        key: bytes,
+        value: bytes | None,
+        wall_ms: int,
+        headers: Headers = (),
+        producer_id: int | None = None,
+    ) -> None:
         """Replay one record of the log, in the log's order. None is a tombstone; `wall_ms` is the record's
-        own time. Raises a StrandlineError, without any change, for a record that no coordinator writes."""
+        own time, `producer_id` that of its transaction, if it is part of one. Markers are replayed by
+        `transaction_ended`. Raises a StrandlineError, without any change, for a record that no coordinator
+        writes."""
         read = read_key(key)
         try:
             record = read_record(read, value, headers)
             group = self._loading(record, wall_ms)
-            replay(group, record)
+            replay(group, record, self._loaded, producer_id)
         except StrandlineError:
             raise
         except Exception as error:  # as in `Isolation`: the record is there at each start, on each broker
             raise UnreadableGroupRecord(
                 f"group {read.group}: loading it failed with {error!r:.200}"
             ) from error
+        self._loaded += 1
+        if producer_id is not None:
+            self._keeper.note_transaction(group.name, producer_id)
         if value is None:
-            self._forget_if_new(group)
+            self._keeper.forget_if_new(group)
 
     def _loading(self, record: StoredRecord, wall_ms: int) -> Group:
         """The group of a record, as the coordinator had it that wrote the record."""
@@ -263,7 +276,7 @@ class Coordinator:
         try:
             member_requests.join(self._turn, group, call, request, join.new_member_id, host)
         finally:
-            self._forget_if_new(group)
+            self._keeper.forget_if_new(group)
 
     def _make_room_for_id(self, host: str) -> None:
         """Ends the time of an id with which no member has joined, if there are too many of them in all
@@ -284,7 +297,7 @@ class Coordinator:
                 f"{len(request.members)} members leave at once, more than {most}", limit=most
             )
         member_requests.leave(self._turn, group, call, request.members)
-        self._forget_if_new(group)
+        self._keeper.forget_if_new(group)
 
     def _commit(self, call: Call[OffsetResults], commit: Commit) -> None:
         request = commit.request
@@ -296,10 +309,10 @@ class Coordinator:
             )
         group = self._find_or_make(request.group, may_make=True)
         try:
-            self._keeper.fence(group, request)
+            self._keeper.fence(group, commit)
             self._keeper.commit(group, call, commit)
         finally:
-            self._forget_if_new(group)
+            self._keeper.forget_if_new(group)
 
     # --- calls of the driver -----------------------------------------------------------------
 
@@ -322,6 +335,14 @@ class Coordinator:
         turn.begin(now)
         self._isolation.run(turn.group_of(write_id), partial(turn.settle, write_id, error))
         return turn.end()
+
+    def transaction_ended(self, producer_id: int, now: Instant, *, commit: bool) -> list[Effect]:
+        """The log has a committed marker of this producer: the offsets of its transaction count from now on,
+        or are dropped. To be called after the results of its writes that precede the marker, and for markers
+        that are loaded as well."""
+        self._turn.begin(now)
+        self._keeper.end_transaction(producer_id, commit=commit)
+        return self._turn.end()
 
     def tick(self, now: Instant) -> list[Effect]:
         """Run the timers that are due."""
@@ -348,7 +369,7 @@ class Coordinator:
                 member_requests.heartbeat_due(self._turn, group, group.members[timer.member])
             case TimerKind.PENDING:
                 member_requests.pending_due(self._turn, group, timer.member)
-                self._forget_if_new(group)
+                self._keeper.forget_if_new(group)
             case TimerKind.BARRIER:
                 rebalance.barrier_due(self._turn, group)
             case TimerKind.SYNC:
@@ -387,8 +408,3 @@ class Coordinator:
         self._turn.state_bytes.check(GROUP_BYTES, f"a new group {name}")
         group = self._groups[name] = Group(name, self._turn.now.wall_ms, self._turn.state_bytes)
         return group
-
-    def _forget_if_new(self, group: Group) -> None:
-        """Forget a group that never had a generation or an offset and that no member is about to join."""
-        if group.generation == 0:
-            self._keeper.forget_if_idle(group)

@@ -23,19 +23,19 @@ from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import (
     CoordinatorNotAvailable,
     GroupSubscribedToTopic,
+    IllegalGeneration,
     InvalidRequest,
     NonEmptyGroup,
+    RebalanceInProgress,
     StrandlineError,
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import (
-    NO_GENERATION,
     NO_MEMBER,
     CommittedOffset,
     FetchedOffsets,
-    OffsetCommit,
     OffsetFetch,
     OffsetResults,
 )
@@ -58,12 +58,13 @@ def _ignore(errors: Errors) -> None:
 class OffsetKeeper:
     """Keeps the offsets of all groups of a coordinator. `groups` is the coordinator's own dict."""
 
-    __slots__ = ("_groups", "_isolation", "_turn", "_unchecked")
+    __slots__ = ("_groups", "_in_transactions", "_isolation", "_turn", "_unchecked")
 
     def __init__(self, turn: Turn, groups: dict[str, Group], isolation: Isolation) -> None:
         self._turn = turn
         self._groups = groups
         self._isolation = isolation
+        self._in_transactions: dict[int, dict[str, None]] = {}  # groups by producer, till its next marker
         self._unchecked: list[str] = []  # groups that this round of expiry has yet to check
 
     # --- commit and fetch --------------------------------------------------------------------
@@ -74,34 +75,47 @@ class OffsetKeeper:
         if len(partitions) > most:
             raise InvalidRequest(f"{what} of {len(partitions)} offsets, more than {most}", limit=most)
 
-    def fence(self, group: Group, request: OffsetCommit) -> None:
+    def fence(self, group: Group, commit: Commit) -> None:
         """Admits commits only of members of the generation in force, or of any client while the group has no
-        members (G1).
+        members (G1). In a transaction, a client that names no member and no generation is not compared: its
+        transactional id fences it (KIP-447).
 
         Between a generation's start and its assignment no member may commit: its partitions may belong to
-        another member by now. Raises UnknownMemberId, FencedInstanceId, IllegalGeneration,
-        RebalanceInProgress.
+        another member by now. A commit in a transaction may, as in Kafka: no reader of stable offsets gets
+        ahead of it. Raises UnknownMemberId, FencedInstanceId, IllegalGeneration, RebalanceInProgress.
         """
+        request, transactional = commit.request, commit.transaction is not None
         if request.generation < 0 and group.state is GroupState.EMPTY:
             return  # from outside the group, under any name of a member or an instance
-        if request.generation == NO_GENERATION and request.member == NO_MEMBER and request.instance is None:
+        if request.generation < 0 and request.member == NO_MEMBER and request.instance is None:
+            if transactional:
+                return
             raise UnknownMemberId(
                 f"group {group.name} has {len(group.members)} members: only they commit, "
                 "others while it is empty"
             )
-        member = group.current(request.member, request.instance, request.generation, self._turn.by)
+        try:
+            member = group.current(request.member, request.instance, request.generation, self._turn.by)
+        except RebalanceInProgress as error:
+            if not transactional:
+                raise
+            raise IllegalGeneration(error.message) from error  # a producer takes the other one for fatal
+        if transactional:
+            return
         self._turn.start(Timer(TimerKind.SESSION, group.name, member.member), member.session_timeout_ms)
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise group.rebalances()
 
     def commit(self, group: Group, call: Call[OffsetResults], commit: Commit) -> None:
         """Write the valid offsets; answer once they are in the log. Others are refused one by one."""
-        turn, request = self._turn, commit.request
+        turn, request, transaction = self._turn, commit.request, commit.transaction
+        producer_id = None if transaction is None else transaction.producer.producer_id
+        in_transaction = transaction is not None
         results: dict[TopicPartition, StrandlineError | None] = {}
         accepted: dict[TopicPartition, CommittedOffset] = {}
         added = 0
         for name, asked in request.offsets.items():
-            more = group.offsets.added_by(name, asked)
+            more = group.offsets.added_by(name, asked, producer_id)
             results[name] = refused = self._refusal(name, asked, added + more, commit)
             if refused is None:
                 added += more
@@ -112,7 +126,9 @@ class OffsetKeeper:
             return
 
         def each(names: list[TopicPartition], error: StrandlineError | None) -> None:
-            group.offsets.not_writing(names)
+            group.offsets.not_writing(names, in_transaction=in_transaction)
+            if error is None and producer_id is not None:
+                self.note_transaction(group.name, producer_id)
             if error is not None:
                 results.update(dict.fromkeys(names, unwritten(f"a commit of group {group.name}", error)))
 
@@ -120,9 +136,9 @@ class OffsetKeeper:
             whole = errors and not written
             turn.answer(call, unwritten(f"a commit of group {group.name}", errors[0]) if whole else results)
 
-        group.offsets.writing(accepted)
+        group.offsets.writing(accepted, in_transaction=in_transaction)
         records = {name: OffsetRecord(group.name, name, committed) for name, committed in accepted.items()}
-        BatchedWrite(each, done).append(turn, group, records)
+        BatchedWrite(each, done).append(turn, group, records, transaction)
 
     def _refusal(
         self, name: TopicPartition, asked: CommittedOffset, added: int, commit: Commit
@@ -142,17 +158,36 @@ class OffsetKeeper:
         return None
 
     def fetch(self, request: OffsetFetch, group: Group | None) -> FetchedOffsets:
-        """The committed offsets; none for an unknown group."""
+        """The committed offsets; none for an unknown group. If the request is for stable ones, those that an
+        open transaction may replace are left out, and named."""
         if group is None:
             return FetchedOffsets(dict.fromkeys(request.partitions or ()))
-        if request.partitions is None:
-            return FetchedOffsets(group.offsets.everything())
-        known = group.read_topics.topics
-        topics = {name.topic for name in request.partitions} & known.keys()
+        offsets, known = group.offsets, group.read_topics.topics
+        names = tuple(offsets) if request.partitions is None else request.partitions
+        topics = {name.topic for name in request.partitions or ()} & known.keys()
+        unstable = frozenset(filter(offsets.unstable, names)) if request.require_stable else frozenset()
         return FetchedOffsets(
-            {name: group.offsets.get(name) for name in request.partitions},
+            {name: offsets.get(name) for name in names if name not in unstable},
             {topic: known[topic] for topic in sorted(topics)},
+            unstable,
         )
+
+    # --- transactions ------------------------------------------------------------------------
+
+    def note_transaction(self, group: str, producer_id: int) -> None:
+        """The log has offsets of this group in the producer's transaction."""
+        self._in_transactions.setdefault(producer_id, {})[group] = None
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """The log has the marker that ends the producer's transaction."""
+        for name in self._in_transactions.pop(producer_id, ()):
+            group = self._groups.get(name)
+            if group is not None:
+                self._isolation.run(name, partial(self._end_transaction, group, producer_id, commit=commit))
+
+    def _end_transaction(self, group: Group, producer_id: int, *, commit: bool) -> None:
+        group.offsets.transaction_ended(producer_id, commit=commit)
+        self.forget_if_new(group)
 
     # --- removal -----------------------------------------------------------------------------
 
@@ -164,7 +199,7 @@ class OffsetKeeper:
         if group.state not in (GroupState.EMPTY, GroupState.DEAD):
             raise _has_members(group)
         dead = group.state is GroupState.DEAD
-        names = group.offsets.written_or_being_written() if dead else list(group.offsets)
+        names = group.offsets.written_or_being_written() if dead else group.offsets.written()
 
         def answer(errors: Errors) -> None:
             failed = next(iter(errors.values()), None)
@@ -267,6 +302,11 @@ class OffsetKeeper:
             tombstones[THE_GROUP] = GroupRecord(group.name, None)
         group.removals += 1
         BatchedWrite(each, done).append(turn, group, tombstones)
+
+    def forget_if_new(self, group: Group) -> None:
+        """Forget a group that never had a generation or an offset and that no member is about to join."""
+        if group.generation == 0:
+            self.forget_if_idle(group)
 
     def forget_if_idle(self, group: Group) -> None:
         """Forget a group that has nothing, unless a member joined meanwhile. No member joins a Dead one."""

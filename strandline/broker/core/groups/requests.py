@@ -27,6 +27,7 @@ from strandline.vocabulary.groups import (
     ReportTasks,
     SyncGroup,
 )
+from strandline.vocabulary.transactions import Transactional
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Commit(Asks[OffsetResults]):
     """Offsets of other incarnations are refused."""
     any_offset: bool = False
     """Whether offsets below 0 are kept, as Kafka's brokers do. To strandline's consumers they are none."""
+    transaction: Transactional | None = None
+    """The offsets count once this transaction is committed."""
 
     @property
     def group(self) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import assert_never
 
 from strandline.broker.core.groups.state.group import Group
-from strandline.broker.core.groups.state.offsets import FROM_THE_LOG
 from strandline.broker.core.groups.stored import GroupRecord, OffsetRecord, StoredRecord
 
 
-def replay(group: Group, record: StoredRecord, write_id: int = FROM_THE_LOG) -> None:
-    """The log has this record of the group. `write_id`: the write that put it there, if this coordinator did.
+def replay(group: Group, record: StoredRecord, position: int, producer_id: int | None = None) -> None:
+    """The log has this record of the group at this position (`Offsets`). `producer_id`: of the transaction
+    that it is part of; only offsets are written in one.
 
     Results of writes may come in any order, and the group may have gone on since: a record of an earlier
     write undoes nothing of a later one, and one of a generation that the group has left changes nothing. Nor
@@ -23,7 +23,7 @@ def replay(group: Group, record: StoredRecord, write_id: int = FROM_THE_LOG) -> 
     """
     match record:
         case OffsetRecord():
-            group.offsets.replay(record.name, record.committed, write_id)
+            group.offsets.replay(record.name, record.committed, position, producer_id)
         case GroupRecord():
             if record.value is not None and record.assigns:
                 group.replay(record.value)

@@ -19,6 +19,7 @@ from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Answered
+from strandline.vocabulary.transactions import Transactional
 
 OnResult = Callable[[int, StrandlineError | None], None]
 """Called with the write's id and its error, None if it is committed."""
@@ -31,6 +32,7 @@ class _Write:
     group: Group
     records: tuple[StoredRecord, ...]
     then: OnResult
+    producer_id: int | None
 
 
 class Turn:
@@ -92,12 +94,14 @@ class Turn:
         records: tuple[StoredRecord, ...],
         then: OnResult,
         encoded: Sequence[Encoded] = (),
+        transaction: Transactional | None = None,
     ) -> int:
         """Have records of a group written. Once they are in the log they are replayed; then, or after a
         failure, `then` is called with the result. `encoded`: the records, from a caller that has encoded them
         already. Returns the write's id."""
+        producer_id = None if transaction is None else transaction.producer.producer_id
         self._writes_count += 1
-        self._writes[self._writes_count] = _Write(group, records, then)
+        self._writes[self._writes_count] = _Write(group, records, then, producer_id)
         encoded = encoded or [record.encoded() for record in records]
         headers = tuple(each for _, _, each in encoded)
         self._effects.append(
@@ -105,6 +109,7 @@ class Turn:
                 self._writes_count,
                 tuple((key, value) for key, value, _ in encoded),
                 headers if any(headers) else (),
+                transaction,
             )
         )
         return self._writes_count
@@ -156,7 +161,7 @@ class Turn:
             return
         if error is None:
             for record in write.records:
-                replay(write.group, record, write_id)
+                replay(write.group, record, write_id, write.producer_id)
         write.then(write_id, error)
 
     def start(self, timer: Timer, after_ms: float) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.broker.core.groups.state.offsets import Offsets
+from strandline.broker.core.groups.state.offsets import FIRST_LOADED, Offsets
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset
 from tests.broker.core.groups.support.stage import partition
@@ -59,7 +59,7 @@ def test_a_removed_offset_does_not_come_back_with_an_earlier_commit() -> None:
 
 def test_a_removal_leaves_what_was_committed_after_it() -> None:
     offsets = Offsets()
-    offsets.replay(P0, at(1))
+    offsets.replay(P0, at(1), FIRST_LOADED)
     offsets.writing([P0])
     written(offsets, 2, P0, at(20))
     offsets.replay(P0, None, 1)
@@ -69,7 +69,7 @@ def test_a_removal_leaves_what_was_committed_after_it() -> None:
 def test_a_failed_commit_leaves_what_was_there() -> None:
     """CORRECTNESS G12"""
     offsets = Offsets()
-    offsets.replay(P0, at(1))
+    offsets.replay(P0, at(1), FIRST_LOADED)
     offsets.writing([P0, P1])
     offsets.not_writing([P0, P1])
     assert offsets.everything() == {P0: at(1)}
@@ -78,8 +78,8 @@ def test_a_failed_commit_leaves_what_was_there() -> None:
 
 def test_an_offset_that_is_being_committed_again_is_not_old() -> None:
     offsets = Offsets()
-    offsets.replay(P0, at(1, at_ms=100))
-    offsets.replay(P1, at(1, at_ms=200))
+    offsets.replay(P0, at(1, at_ms=100), 1)
+    offsets.replay(P1, at(1, at_ms=200), 2)
     assert offsets.older_than(100) == [P0]
     offsets.writing([P0])
     assert offsets.older_than(200) == [P1]
@@ -134,7 +134,7 @@ def test_writes_that_settle_in_any_order_leave_what_a_coordinator_loads(
 def loaded(writes: list[Write]) -> dict[TopicPartition, CommittedOffset]:
     """The offsets of a coordinator that loads what is in the log."""
     offsets = Offsets()
-    for write in writes:
+    for position, write in enumerate(writes, FIRST_LOADED):
         for name in write.names if write.there else ():
-            offsets.replay(name, write.committed)
+            offsets.replay(name, write.committed, position)
     return offsets.everything()

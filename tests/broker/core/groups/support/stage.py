@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from strandline.broker.core.coordinators.effects import Answer, Append, Call, Failed, Instant
 from strandline.broker.core.groups.coordinator import Coordinator
@@ -18,7 +18,7 @@ from strandline.broker.core.groups.requests import (
     Join,
     Report,
 )
-from strandline.errors import CoordinatorNotAvailable, NotCoordinator, StrandlineError
+from strandline.errors import CoordinatorNotAvailable, NotCoordinator, StrandlineError, UnstableOffsetCommit
 from strandline.ids import TopicPartition
 from strandline.records import Headers
 from strandline.security.principal import Principal
@@ -41,6 +41,8 @@ from strandline.vocabulary.groups import (
     ReportOwnership,
     SyncGroup,
 )
+from strandline.vocabulary.log import ProducerIdentity
+from strandline.vocabulary.transactions import NO_MARKER, Transactional
 
 GROUP = "readers"
 SESSION_MS = 10_000
@@ -69,6 +71,14 @@ Record = tuple[bytes, bytes | None]
 T = TypeVar("T")
 
 
+class Ended(NamedTuple):
+    """A marker in the log, after this many records."""
+
+    after: int
+    producer_id: int
+    commit: bool
+
+
 class Numbered(Call[Any]):
     """A call that is known by a text."""
 
@@ -94,6 +104,8 @@ class Stage:
         *,
         log: Iterable[Record] = (),
         headers: Iterable[Headers] = (),
+        producers: Mapping[int, int] | None = None,
+        markers: Iterable[Ended] = (),
         at_s: float = 100.0,
     ) -> None:
         self.core = Coordinator(limits)
@@ -102,6 +114,9 @@ class Stage:
         self.headers = list(headers)
         """Of each record of the log; records that a test adds by itself have none."""
         self.headers += [()] * (len(self.log) - len(self.headers))
+        self.producers = dict(producers or {})
+        """Of each record that is part of a transaction, by its place in the log."""
+        self.markers = list(markers)
         self.answers: dict[str, Any] = {}
         self.events: list[GroupEvent] = []
         self.failures: list[Failed] = []
@@ -113,13 +128,24 @@ class Stage:
         self.by: Principal | None = None
         """Who asks."""
         self.host = HOST
-        for (key, value), each in zip(self.log, self.headers, strict=True):
-            self.core.load(key, value, self.now.wall_ms, each)
+        self._load()
         self.play(self.core.loaded(self.now))
 
     @property
     def now(self) -> Instant:
         return Instant(self.at_s, BEGIN_MS + round(self.at_s * 1000))
+
+    def _load(self) -> None:
+        markers = iter([*self.markers, Ended(len(self.log) + 1, 0, False)])
+        ended = next(markers)
+        for place in range(len(self.log) + 1):
+            while ended.after == place:
+                self.play(self.core.transaction_ended(ended.producer_id, self.now, commit=ended.commit))
+                ended = next(markers)
+            if place < len(self.log):
+                key, value = self.log[place]
+                of = self.producers.get(place)
+                self.core.load(key, value, self.now.wall_ms, self.headers[place], of)
 
     # --- effects -----------------------------------------------------------------------------
 
@@ -145,6 +171,9 @@ class Stage:
     def written(self) -> None:
         """The oldest append that waits is in the log."""
         append = self.wanted.pop(0)
+        if append.transaction is not None:
+            producer_id = append.transaction.producer.producer_id
+            self.producers |= {len(self.log) + n: producer_id for n in range(len(append.records))}
         self.log.extend(append.records)
         self.headers.extend(headers for _, _, headers in append.each())
         self.play(self.core.appended(append.write_id, None, self.now))
@@ -154,6 +183,11 @@ class Stage:
         append = self.wanted.pop(0)
         error = error or CoordinatorNotAvailable("too few replicas")
         self.play(self.core.appended(append.write_id, error, self.now))
+
+    def ended(self, producer_id: int, *, commit: bool) -> None:
+        """The marker of the producer's transaction is in the log."""
+        self.markers.append(Ended(len(self.log), producer_id, commit))
+        self.play(self.core.transaction_ended(producer_id, self.now, commit=commit))
 
     def later(self, seconds: float) -> None:
         """Time passes, and every deadline on the way is kept."""
@@ -165,7 +199,14 @@ class Stage:
 
     def elsewhere(self, *, at_s: float | None = None, limits: GroupLimits = LIMITS) -> Stage:
         """The coordinator that takes over: it has read this one's log."""
-        return Stage(limits, log=self.log, headers=self.headers, at_s=self.at_s if at_s is None else at_s)
+        return Stage(
+            limits,
+            log=self.log,
+            headers=self.headers,
+            producers=self.producers,
+            markers=self.markers,
+            at_s=self.at_s if at_s is None else at_s,
+        )
 
     def unload(self) -> None:
         self.play(self.core.unload(NotCoordinator("led elsewhere")))
@@ -222,14 +263,25 @@ class Stage:
         *,
         instance: str | None = None,
         group: str = GROUP,
+        producer_id: int | None = None,
     ) -> str:
+        """`producer_id`: of the transaction in which the offsets are committed."""
         values = {k: CommittedOffset(v) if isinstance(v, int) else v for k, v in offsets.items()}
         request = OffsetCommit(group, member, generation, values, instance)
-        return self.ask(Commit(request))
+        of = None if producer_id is None else Transactional(ProducerIdentity(producer_id, 0), NO_MARKER)
+        return self.ask(Commit(request, transaction=of))
 
     def committed(self, group: str = GROUP) -> dict[TopicPartition, int]:
         token = self.ask(OffsetFetch(group))
         return {name: committed.offset for name, committed in self.answer(token, dict).items()}
+
+    def stable_offsets(
+        self, names: tuple[TopicPartition, ...] | None = None, *, group: str = GROUP
+    ) -> dict[TopicPartition, int | type[StrandlineError] | None]:
+        """As a reader sees them that asks for stable ones."""
+        fetched = self.answer(self.ask(OffsetFetch(group, names, require_stable=True)), FetchedOffsets)
+        found = {name: None if each is None else each.offset for name, each in fetched.items()}
+        return {**found, **dict.fromkeys(fetched.unstable, UnstableOffsetCommit)}
 
     def offsets(self, group: str = GROUP) -> FetchedOffsets:
         """All that is known of the committed offsets."""
