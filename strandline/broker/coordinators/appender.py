@@ -2,6 +2,8 @@
 
 So under load batches grow by themselves, and a thousand commits cost one replication. One batch is in flight
 at a time: batches commit in the order in which the core decided them, and a failure concerns one batch.
+
+A write that is part of a transaction is in no batch with others: the producer's marker ends all of its batch.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -21,6 +23,8 @@ from strandline.errors import CoordinatorNotAvailable, MessageTooLarge, Strandli
 from strandline.ids import ACKS_ALL
 from strandline.ports import Clock
 from strandline.records import Codec, PackedRecords, pack
+from strandline.records.header import TRANSACTIONAL
+from strandline.vocabulary.transactions import Transactional
 
 RECORD_OVERHEAD_BYTES: Final = 32
 """A lower bound of a record's bytes besides key and value."""
@@ -98,9 +102,14 @@ class Appender:
             self._settle(writes, error)
             return
         self._in_flight = True
+        transaction = writes[0].append.transaction
         try:
             self._leadership.produce(
-                packed.seal(), acks=ACKS_ALL, timeout_ms=self._timeout_ms, done=partial(self._done, writes)
+                _sealed(packed, transaction),
+                acks=ACKS_ALL,
+                timeout_ms=self._timeout_ms,
+                done=partial(self._done, writes),
+                transaction=transaction,
             )
         except StrandlineError as error:
             self._done(writes, error)
@@ -126,12 +135,17 @@ class Appender:
         return self._leadership.replica.config.batch_bytes_max
 
     def _take(self) -> list[_Write]:
-        """The first write, and those after it that fit into its batch uncompressed."""
-        writes: list[_Write] = []
-        room = self._bytes_max - BATCH_OVERHEAD_BYTES
-        while self._waiting and (not writes or self._waiting[0].size <= room):
+        """The first write, and those after it that fit into its batch uncompressed and are part of the same
+        transaction, or of none as it is."""
+        writes = [self._waiting.popleft()]
+        transaction = writes[0].append.transaction
+        room = self._bytes_max - BATCH_OVERHEAD_BYTES - writes[0].size
+        while self._waiting:
+            following = self._waiting[0]
+            if following.size > room or following.append.transaction != transaction:
+                break
             writes.append(self._waiting.popleft())
-            room -= writes[-1].size
+            room -= following.size
         return writes
 
     def _packed(self, writes: Sequence[_Write]) -> PackedRecords:
@@ -170,3 +184,13 @@ class Appender:
             for write in writes:
                 self._appended(write.append.write_id, error)
             self._schedule()
+
+
+def _sealed(packed: PackedRecords, transaction: Transactional | None) -> bytes:
+    """The batch. One in a transaction has its producer and no sequence, as from Kafka's coordinators."""
+    if transaction is None:
+        return packed.seal()
+    identity, attributes = transaction.producer, packed.attributes | TRANSACTIONAL
+    return replace(packed, attributes=attributes).seal(
+        producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+    )

@@ -14,7 +14,8 @@ from strandline.broker.replicas.leadership import STORAGE_RETRY_S, Leadership
 from strandline.config.limits import KIB
 from strandline.errors import CorruptMessage, StorageBusy, StrandlineError, UnsupportedCompression
 from strandline.ports import Clock
-from strandline.records import BatchHeader, Headers, Record, decode_batch, iterate
+from strandline.records import BatchHeader, Record, decode_batch, iterate
+from strandline.records.control import decode_marker
 
 logger = structlog.get_logger(__name__)
 
@@ -29,9 +30,12 @@ UNREADABLE_LOGGED_MAX: Final = 20
 
 
 class Loads(Protocol):
-    def load(self, key: bytes, value: bytes | None, wall_ms: int, headers: Headers = ()) -> None:
-        """Replays one record of the log, in the log's order. None is a tombstone; `wall_ms` is the record's
-        own time. Raises a StrandlineError, without any change, for a record that no coordinator writes."""
+    def replay(self, record: Record, producer_id: int | None) -> None:
+        """Replays one record of the log, in the log's order. `producer_id`: of its transaction, if it is part
+        of one. Raises a StrandlineError, without any change, for a record that no coordinator writes."""
+
+    def transaction_ended(self, producer_id: int, *, commit: bool) -> None:
+        """The producer's marker is next in the log."""
 
 
 @dataclass(slots=True)
@@ -39,7 +43,7 @@ class Loading:
     """`run` reads, until `ended`; `wake` is set when that becomes true."""
 
     leadership: Leadership
-    core: Loads
+    into: Loads
     kind: Kind
     clock: Clock
     ended: Callable[[], bool]
@@ -60,7 +64,7 @@ class Loading:
                 await self.clock.sleep(STORAGE_RETRY_S)
                 continue
             for header in iterate(data):
-                await self._replay(self._readable(data, header), from_offset=offset)
+                await self._replay(self._readable(data, header), header, from_offset=offset)
                 if self.ended():
                     return
             assert next_offset > offset, f"{log!r} has nothing to read at {offset} below {end}"
@@ -100,21 +104,25 @@ class Loading:
             replica.unlisten(self.wake.set)
 
     def _readable(self, data: bytes, header: BatchHeader) -> list[Record]:
-        if header.is_control:
-            return []
         try:
+            if header.is_control:
+                marker = decode_marker(data, header)
+                if marker is not None:
+                    self.into.transaction_ended(header.producer_id, commit=marker.commit)
+                return []
             return decode_batch(data, header)
         except (CorruptMessage, UnsupportedCompression) as error:
             self._report_unreadable(header.base_offset, error)
             return []
 
-    async def _replay(self, records: list[Record], *, from_offset: int) -> None:
+    async def _replay(self, records: list[Record], header: BatchHeader, *, from_offset: int) -> None:
+        producer_id = header.producer_id if header.is_transactional else None
         for record in records:
             if self.ended():
                 return
             if record.offset >= from_offset:
                 try:
-                    self.core.load(record.key or b"", record.value, record.timestamp, record.headers)
+                    self.into.replay(record, producer_id)
                 except StrandlineError as error:
                     self._report_unreadable(record.offset, error)
             self._records += 1

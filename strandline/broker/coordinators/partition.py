@@ -16,7 +16,7 @@ import structlog
 
 from strandline.broker.coordinators.appender import Appender
 from strandline.broker.coordinators.kind import Kind
-from strandline.broker.coordinators.loading import Loading, Loads
+from strandline.broker.coordinators.loading import Loading
 from strandline.broker.core.coordinators.effects import Answer, Append, Call, Failed, Instant
 from strandline.broker.replicas.leadership import Leadership
 from strandline.errors import (
@@ -28,6 +28,7 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ports import Clock
+from strandline.records import Headers, Record
 from strandline.vocabulary.asks import Answered
 
 logger = structlog.get_logger(__name__)
@@ -38,8 +39,12 @@ Own_co = TypeVar("Own_co", covariant=True)
 Effects = Iterable[Answer[Any] | Append | Failed | Own]
 
 
-class Core(Loads, Protocol[Own_co]):
+class Core(Protocol[Own_co]):
     """The decisions. Each method but `load` returns effects, to be carried out in their order."""
+
+    def load(self, key: bytes, value: bytes | None, wall_ms: int, headers: Headers = ()) -> None:
+        """Replays one record of the log, in the log's order. None is a tombstone; `wall_ms` is the record's
+        own time. Raises a StrandlineError, without any change, for a record that no coordinator writes."""
 
     def loaded(self, now: Instant) -> Effects[Own_co]:
         """The log is read to its end: serve."""
@@ -228,13 +233,20 @@ class CoordinatorPartition(ABC, Generic[Own]):
                 self._sleeping_until = None
 
     async def _load(self) -> None:
-        loading = Loading(self.leadership, self._core, self.kind, self._clock, self.ended, self._wake)
+        loading = Loading(self.leadership, self, self.kind, self._clock, self.ended, self._wake)
         await loading.run()
         if self.ended():
             return
         self.active = True
         self._carry_out(self._core.loaded(self._now()))
         self._on_loaded()
+
+    def replay(self, record: Record, producer_id: int | None) -> None:
+        """As `Loads` says. Most kinds write nothing in transactions."""
+        self._core.load(record.key or b"", record.value, record.timestamp, record.headers)
+
+    def transaction_ended(self, producer_id: int, *, commit: bool) -> None:
+        """As `Loads` says."""
 
     def _on_loaded(self) -> None:
         """Makes up for what came while the log was read."""

@@ -22,6 +22,7 @@ from strandline.config.services.broker import BrokerSettings
 from strandline.errors import CoordinationError
 from strandline.ids import TopicPartition
 from strandline.ports import Coordination, NoNode
+from strandline.vocabulary.transactions import Marker
 
 TOPICS_LOOKED_AT_MAX: Final = 500
 """Topics of one partition of the offsets topic that are looked at in one round; the others have their turn in
@@ -58,6 +59,12 @@ class Coordinators(LedPartitions[GroupPartition]):
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_topics())
             await super().run()
+
+    def marked(self, leadership: Leadership, marker: Marker) -> None:
+        """A marker in the log of this leadership is committed: see `GroupPartition.marked`."""
+        partition = self.get(leadership.replica.name.partition)
+        if partition is not None and partition.leadership is leadership:
+            partition.marked(marker.producer.producer_id, commit=marker.commit)
 
     async def _follow_topics(self) -> None:
         """Remove the offsets of topics that are deleted, or were made anew: in another topic of the same name

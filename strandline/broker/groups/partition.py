@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Set
 from typing import Final
 
@@ -13,6 +14,7 @@ from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.replicas.leadership import Leadership
 from strandline.ids import OFFSETS_TOPIC
+from strandline.records import Record
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Answered, Asks
 
@@ -44,6 +46,9 @@ class GroupPartition(CoordinatorPartition[Publish]):
         super().__init__(leadership, core, around)
         self._groups = core
         self._publish = publish
+        self._ended_meanwhile: dict[int, bool] = {}
+        """Producers with markers that came while the groups were being read, after all that is read; True:
+        the first of them commits. What follows it is a new transaction, and has no offsets here yet."""
         self._gone_meanwhile: set[str] = set()
         """Topics that were deleted while the groups were being read."""
         self.followed: Set[str] | None = None
@@ -64,6 +69,30 @@ class GroupPartition(CoordinatorPartition[Publish]):
     def _act(self, effect: Publish) -> None:
         self._publish(effect.event)
 
+    # --- transactions ------------------------------------------------------------------------
+
+    def guard(self, producer_id: int) -> int:
+        """For `Transactional`: to be read before the transaction's coordinator is asked."""
+        return self.leadership.replica.log.producers.guard(producer_id)
+
+    def replay(self, record: Record, producer_id: int | None) -> None:
+        key, value = record.key or b"", record.value
+        self._groups.load(key, value, record.timestamp, record.headers, producer_id)
+
+    def transaction_ended(self, producer_id: int, *, commit: bool) -> None:
+        self._carry_out(self._groups.transaction_ended(producer_id, self._now(), commit=commit))
+
+    def marked(self, producer_id: int, *, commit: bool) -> None:
+        """A marker that came in this epoch is committed. To be called in the order in which the log's writes
+        are committed; the results of writes before it come first, as they are on their way already."""
+        asyncio.get_running_loop().call_soon(self._marked, producer_id, commit)
+
+    def _marked(self, producer_id: int, commit: bool) -> None:
+        if self.active:
+            self.transaction_ended(producer_id, commit=commit)
+        elif not self.ended():
+            self._ended_meanwhile.setdefault(producer_id, commit)
+
     # --- topics ------------------------------------------------------------------------------
 
     @property
@@ -79,6 +108,9 @@ class GroupPartition(CoordinatorPartition[Publish]):
             self._gone_meanwhile |= topics.gone
 
     def _on_loaded(self) -> None:
+        for producer_id, commit in self._ended_meanwhile.items():
+            self.transaction_ended(producer_id, commit=commit)
+        self._ended_meanwhile.clear()
         self.follow_topics(SeenTopics(self.mark, self._gone_meanwhile))
 
     def topics(self, without: Set[str]) -> set[str]:
