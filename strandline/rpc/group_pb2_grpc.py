@@ -64,6 +64,11 @@ class GroupsStub:
                 request_serializer=strandline_dot_rpc_dot_group__pb2.OffsetCommitRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_group__pb2.OffsetCommitResponse.FromString,
                 _registered_method=True)
+        self.TxnOffsetCommit = channel.unary_unary(
+                '/strandline.v1.Groups/TxnOffsetCommit',
+                request_serializer=strandline_dot_rpc_dot_group__pb2.TxnOffsetCommitRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_group__pb2.OffsetCommitResponse.FromString,
+                _registered_method=True)
         self.OffsetFetch = channel.unary_unary(
                 '/strandline.v1.Groups/OffsetFetch',
                 request_serializer=strandline_dot_rpc_dot_group__pb2.OffsetFetchRequest.SerializeToString,
@@ -130,6 +135,12 @@ class GroupsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def OffsetCommit(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TxnOffsetCommit(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -202,6 +213,11 @@ def add_GroupsServicer_to_server(servicer, server):
             'OffsetCommit': grpc.unary_unary_rpc_method_handler(
                     servicer.OffsetCommit,
                     request_deserializer=strandline_dot_rpc_dot_group__pb2.OffsetCommitRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_group__pb2.OffsetCommitResponse.SerializeToString,
+            ),
+            'TxnOffsetCommit': grpc.unary_unary_rpc_method_handler(
+                    servicer.TxnOffsetCommit,
+                    request_deserializer=strandline_dot_rpc_dot_group__pb2.TxnOffsetCommitRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_group__pb2.OffsetCommitResponse.SerializeToString,
             ),
             'OffsetFetch': grpc.unary_unary_rpc_method_handler(
@@ -396,6 +412,33 @@ class Groups:
             target,
             '/strandline.v1.Groups/OffsetCommit',
             strandline_dot_rpc_dot_group__pb2.OffsetCommitRequest.SerializeToString,
+            strandline_dot_rpc_dot_group__pb2.OffsetCommitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TxnOffsetCommit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Groups/TxnOffsetCommit',
+            strandline_dot_rpc_dot_group__pb2.TxnOffsetCommitRequest.SerializeToString,
             strandline_dot_rpc_dot_group__pb2.OffsetCommitResponse.FromString,
             options,
             channel_credentials,

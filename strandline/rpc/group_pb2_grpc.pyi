@@ -41,6 +41,7 @@ class GroupsStub:
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_group_pb2.HeartbeatRequest, _group_pb2.HeartbeatResponse]
     LeaveGroup: _grpc.UnaryUnaryMultiCallable[_group_pb2.LeaveGroupRequest, _group_pb2.LeaveGroupResponse]
     OffsetCommit: _grpc.UnaryUnaryMultiCallable[_group_pb2.OffsetCommitRequest, _group_pb2.OffsetCommitResponse]
+    TxnOffsetCommit: _grpc.UnaryUnaryMultiCallable[_group_pb2.TxnOffsetCommitRequest, _group_pb2.OffsetCommitResponse]
     OffsetFetch: _grpc.UnaryUnaryMultiCallable[_group_pb2.OffsetFetchRequest, _group_pb2.OffsetFetchResponse]
     ReportOwnership: _grpc.UnaryUnaryMultiCallable[_group_pb2.ReportOwnershipRequest, _group_pb2.ReportOwnershipResponse]
     ReportTasks: _grpc.UnaryUnaryMultiCallable[_group_pb2.ReportTasksRequest, _group_pb2.ReportTasksResponse]
@@ -57,6 +58,7 @@ class GroupsAsyncStub(GroupsStub):
     Heartbeat: _aio.UnaryUnaryMultiCallable[_group_pb2.HeartbeatRequest, _group_pb2.HeartbeatResponse]  # type: ignore[assignment]
     LeaveGroup: _aio.UnaryUnaryMultiCallable[_group_pb2.LeaveGroupRequest, _group_pb2.LeaveGroupResponse]  # type: ignore[assignment]
     OffsetCommit: _aio.UnaryUnaryMultiCallable[_group_pb2.OffsetCommitRequest, _group_pb2.OffsetCommitResponse]  # type: ignore[assignment]
+    TxnOffsetCommit: _aio.UnaryUnaryMultiCallable[_group_pb2.TxnOffsetCommitRequest, _group_pb2.OffsetCommitResponse]  # type: ignore[assignment]
     OffsetFetch: _aio.UnaryUnaryMultiCallable[_group_pb2.OffsetFetchRequest, _group_pb2.OffsetFetchResponse]  # type: ignore[assignment]
     ReportOwnership: _aio.UnaryUnaryMultiCallable[_group_pb2.ReportOwnershipRequest, _group_pb2.ReportOwnershipResponse]  # type: ignore[assignment]
     ReportTasks: _aio.UnaryUnaryMultiCallable[_group_pb2.ReportTasksRequest, _group_pb2.ReportTasksResponse]  # type: ignore[assignment]
@@ -104,6 +106,13 @@ class GroupsServicer(metaclass=_abc_1.ABCMeta):
     def OffsetCommit(
         self,
         request: _group_pb2.OffsetCommitRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_group_pb2.OffsetCommitResponse, _abc.Awaitable[_group_pb2.OffsetCommitResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def TxnOffsetCommit(
+        self,
+        request: _group_pb2.TxnOffsetCommitRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_group_pb2.OffsetCommitResponse, _abc.Awaitable[_group_pb2.OffsetCommitResponse]]: ...
 

@@ -176,6 +176,17 @@ _CALLS: Final = (
     ),
     _Call(
         by_handler(
+            WRITE_TRANSACTIONAL_ID,
+            READ_GROUP,
+            READ_TOPIC,
+            needs="WRITE TRANSACTIONAL_ID; READ GROUP; READ TOPIC for each partition",
+            refused="53; 30; 29 for the partition",
+        ),
+        "Groups.TxnOffsetCommit",
+        "TxnOffsetCommit",
+    ),
+    _Call(
+        by_handler(
             DESCRIBE_GROUP,
             DESCRIBE_TOPIC,
             needs="DESCRIBE GROUP; DESCRIBE TOPIC for each partition",

@@ -58,8 +58,10 @@ from strandline.vocabulary.groups import (
     TaskChange,
     TaskChangeKind,
 )
+from strandline.vocabulary.log import ProducerIdentity
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.parsing.typed_json import INT64_MAX
+from strandline.vocabulary.transactions import TxnOffsetCommit
 
 
 def _rpc(
@@ -205,12 +207,13 @@ def _write_offset_fetch(request: OffsetFetch, to: Listener) -> group_pb2.OffsetF
         group=request.group,
         all=request.partitions is None,
         partitions=_PARTITIONS.write(request.partitions or (), to),
+        require_stable=request.require_stable,
     )
 
 
 def _read_offset_fetch(message: group_pb2.OffsetFetchRequest) -> OffsetFetch:
     partitions = None if message.all else _PARTITIONS.get(message, "partitions")
-    return OffsetFetch(message.group, partitions)
+    return OffsetFetch(message.group, partitions, message.require_stable)
 
 
 def _write_offsets(offsets: FetchedOffsets, to: Listener) -> group_pb2.OffsetFetchResponse:
@@ -229,6 +232,10 @@ def _write_offsets(offsets: FetchedOffsets, to: Listener) -> group_pb2.OffsetFet
                 topic_id=committed.topic_id,
             )
         )
+    found += [
+        group_pb2.FetchedOffset(topic=topic, partition=partition, offset=-1, unstable=True)
+        for topic, partition in sorted(offsets.unstable)
+    ]
     since = [
         group_pb2.ReadSince(topic=topic, topic_id=topic_id, partitions=partitions)
         for topic, (topic_id, partitions) in offsets.read_since.items()
@@ -244,22 +251,44 @@ def _read_offsets(message: group_pb2.OffsetFetchResponse) -> FetchedOffsets:
             else CommittedOffset(o.offset, o.leader_epoch, o.metadata, o.committed_at_ms, TopicId(o.topic_id))
         )
         for o in message.offsets
+        if not o.unstable
     }
+    unstable = frozenset(TopicPartition(o.topic, o.partition) for o in message.offsets if o.unstable)
     since = {each.topic: ReadSince(TopicId(each.topic_id), each.partitions) for each in message.read_since}
-    return FetchedOffsets(offsets, since)
+    return FetchedOffsets(offsets, since, unstable)
 
 
 _PARTITIONS: Final = _bounded(_PARTITION, "partitions")
 
-OFFSET_COMMIT: Final[Call[OffsetCommit, OffsetResults]] = _rpc(
-    "OffsetCommit",
-    shape(
-        group_pb2.OffsetCommitRequest,
-        OffsetCommit,
-        offsets=plain(_write_commits, _read_commits),
-        instance=OPTIONAL_TEXT,
-    ),
-    only(group_pb2.OffsetCommitResponse, "results", Part(_write_results, _read_results)),
+_COMMIT: Final = shape(
+    group_pb2.OffsetCommitRequest,
+    OffsetCommit,
+    offsets=plain(_write_commits, _read_commits),
+    instance=OPTIONAL_TEXT,
+)
+_COMMIT_PART: Final = Part(_COMMIT.write, _COMMIT.read)
+_RESULTS: Final = only(group_pb2.OffsetCommitResponse, "results", Part(_write_results, _read_results))
+
+
+def _write_txn_commit(request: TxnOffsetCommit, to: Listener) -> group_pb2.TxnOffsetCommitRequest:
+    return group_pb2.TxnOffsetCommitRequest(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer.producer_id,
+        producer_epoch=request.producer.producer_epoch,
+        commit=_COMMIT_PART.write(request.commit, to),
+    )
+
+
+def _read_txn_commit(message: group_pb2.TxnOffsetCommitRequest) -> TxnOffsetCommit:
+    producer = ProducerIdentity(message.producer_id, message.producer_epoch)
+    return TxnOffsetCommit(message.transactional_id, producer, _COMMIT_PART.get(message, "commit"))
+
+
+OFFSET_COMMIT: Final[Call[OffsetCommit, OffsetResults]] = _rpc("OffsetCommit", _COMMIT, _RESULTS)
+TXN_OFFSET_COMMIT: Final[Call[TxnOffsetCommit, OffsetResults]] = _rpc(
+    "TxnOffsetCommit",
+    MessageCodec(group_pb2.TxnOffsetCommitRequest, _write_txn_commit, _read_txn_commit),
+    _RESULTS,
 )
 OFFSET_FETCH: Final[Call[OffsetFetch, FetchedOffsets]] = _rpc(
     "OffsetFetch",

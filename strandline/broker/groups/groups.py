@@ -14,13 +14,15 @@ from strandline.broker.core.groups.effects import GroupEvent
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.coordinators import Coordinators
 from strandline.broker.groups.events import event_key, event_value
-from strandline.broker.groups.handlers import GroupHandlers
+from strandline.broker.groups.handlers import GroupHandlers, TransactionAdmission
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics, group_events_topic
+from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config.services.broker import BrokerSettings
 from strandline.security.access import Access
 from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.transactions import Marker
 
 FLUSH_S_MAX: Final = 1.0
 """The time for waiting events when the broker stops."""
@@ -39,12 +41,13 @@ class Groups:
         holds_lease: Callable[[], bool],
         key: MemberKey,
         access: Access,
+        admission: TransactionAdmission | None = None,
     ) -> None:
         self._clock = manager.host.clock
         self.events = topics.event_writer(group_events_topic(settings), endpoint, settings, key)
         self._coordinators = Coordinators(manager, settings, self._publish, holds_lease, view.topics_now)
         manager.watchers.append(self._coordinators)
-        self.handlers = GroupHandlers(manager, view, self._coordinators, topics, settings, access)
+        self.handlers = GroupHandlers(manager, view, self._coordinators, topics, settings, access, admission)
 
     async def __aenter__(self) -> Self:
         await self.events.start()
@@ -70,6 +73,11 @@ class Groups:
     def committed(self) -> Iterator[GroupOffsets]:
         """What each group that is coordinated here has committed."""
         return chain.from_iterable(partition.committed() for partition in self._coordinators)
+
+    def marked(self, leadership: Leadership, marker: Marker) -> None:
+        """A marker in the log of this leadership is committed: so are the groups' offsets in its transaction,
+        or they are dropped."""
+        self._coordinators.marked(leadership, marker)
 
     async def flush(self) -> None:
         """Try to write the waiting events before the broker stops."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from strandline.broker.coordinators.finding import CoordinatorFinder
@@ -36,8 +36,10 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config.limits import GROUP_ID_LENGTH_MAX
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
+    CoordinatorLoading,
     CoordinatorNotAvailable,
     StrandlineError,
+    TransactionalIdAuthorizationFailed,
 )
 from strandline.ids import (
     NO_TOPIC_ID,
@@ -55,6 +57,7 @@ from strandline.security.rights import (
     DESCRIBE_TOPIC,
     READ_GROUP,
     READ_TOPIC,
+    WRITE_TRANSACTIONAL_ID,
     Right,
 )
 from strandline.serving.unfinished import unfinished_noted
@@ -77,11 +80,28 @@ from strandline.vocabulary.groups import (
     ReportTasks,
     SyncGroup,
 )
+from strandline.vocabulary.log import ProducerIdentity
 from strandline.vocabulary.log_position import is_foreign
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.parsing.typed_json import INT32_MAX
+from strandline.vocabulary.transactions import PartitionResults, Transactional, TxnOffsetCommit
 
 _UUID_LENGTH: Final = 36
+
+
+class TransactionAdmission(Protocol):
+    """Asks the coordinators of transactions."""
+
+    async def admit(
+        self,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        partitions: Collection[TopicPartition],
+        *,
+        add: bool,
+    ) -> PartitionResults:
+        """For each partition None if the producer may append to it in its open transaction, or why not.
+        `add`: adds those that are not in it."""
 
 
 class GroupHandlers:
@@ -96,8 +116,10 @@ class GroupHandlers:
         topics: InternalTopics,
         settings: BrokerSettings,
         access: Access,
+        admission: TransactionAdmission | None = None,
     ) -> None:
         self._access = access
+        self._admission = admission
         self._manager = manager
         self._view = view
         self._coordinators = coordinators
@@ -185,15 +207,57 @@ class GroupHandlers:
         """Answered once the offsets are committed to the log (G12). Those of partitions that do not exist are
         refused one by one, as Kafka does. `any_offset`: see `Commit`."""
         by = self._as_member(caller, request.group)
-        refused = self.refusals(caller, READ_TOPIC, request.offsets)
-        if refused:
-            offsets = {name: each for name, each in request.offsets.items() if name not in refused}
-            if not offsets:
-                return refused
-            request = replace(request, offsets=offsets)
+        request, refused = self._readable(request, caller)
+        if refused and not request.offsets:
+            return refused
         commit = Commit(request, *await self._present(request.offsets), any_offset=any_offset)
         answer = await self._ask(commit, by)
         return {**answer, **refused}
+
+    async def commit_in_transaction(self, request: TxnOffsetCommit, caller: Caller) -> OffsetResults:
+        """As `commit`, for when the transaction is committed; the coordinator of that is asked first. Members
+        are not compared with the caller: a producer may have another principal than its consumer.
+
+        The guard is read before the question: an answer from before the transaction's end is not taken for
+        one to the next transaction of the producer (KIP-890). Raises TransactionalIdAuthorizationFailed, and
+        the refusals of the transaction's coordinator.
+        """
+        asked, producer = request.commit, request.producer
+        self._access.check(caller, WRITE_TRANSACTIONAL_ID, request.transactional_id)
+        self._access.check(caller, READ_GROUP, asked.group)
+        asked, refused = self._readable(asked, caller)
+        if not asked.offsets:
+            return refused
+        check_group(asked.group)
+        partition = await self._finder.here(asked.group)
+        partition.check()
+        transaction = Transactional(producer, partition.guard(producer.producer_id))
+        await self._admit(request, TopicPartition(OFFSETS_TOPIC, partition.number))
+        commit = Commit(asked, *await self._present(asked.offsets), transaction=transaction)
+        answer = await partition.ask(commit)
+        return {**answer, **refused}
+
+    async def _admit(self, request: TxnOffsetCommit, place: TopicPartition) -> None:
+        """Raises the refusal of the transaction's coordinator. One that another try may change becomes
+        CoordinatorLoading: clients ask this broker again, and do not look for the group's coordinator."""
+        if self._admission is None:
+            raise TransactionalIdAuthorizationFailed("this broker has no coordinators of transactions")
+        answers = await self._admission.admit(
+            request.transactional_id, request.producer, [place], add=request.add
+        )
+        error = answers[place]
+        if error is not None:
+            raise CoordinatorLoading(error.message) if error.retriable else error
+
+    def _readable(
+        self, request: OffsetCommit, caller: Caller
+    ) -> tuple[OffsetCommit, dict[TopicPartition, StrandlineError]]:
+        """The offsets of topics that the caller may read, and the refusals of the others."""
+        refused = self.refusals(caller, READ_TOPIC, request.offsets)
+        if refused:
+            offsets = {name: each for name, each in request.offsets.items() if name not in refused}
+            request = replace(request, offsets=offsets)
+        return request, refused
 
     async def fetch_offsets(self, request: OffsetFetch, caller: Caller) -> FetchedOffsets:
         """Raises TopicAuthorizationFailed for a partition that is named and may not be seen. Without names,
@@ -206,7 +270,8 @@ class GroupHandlers:
             return answer
         refused = self.refusals(caller, DESCRIBE_TOPIC, answer)
         return FetchedOffsets(
-            {k: each for k, each in answer.items() if each is not None and k not in refused}
+            {k: each for k, each in answer.items() if each is not None and k not in refused},
+            unstable=answer.unstable - self.refusals(caller, DESCRIBE_TOPIC, answer.unstable).keys(),
         )
 
     async def _present(self, names: Collection[TopicPartition]) -> tuple[Set[TopicPartition], PresentTopics]:
@@ -232,7 +297,7 @@ class GroupHandlers:
             name: None if each is not None and is_foreign(each.topic_id, now.id_of(name.topic)) else each
             for name, each in found.items()
         }
-        return FetchedOffsets(present, found.read_since)
+        return FetchedOffsets(present, found.read_since, found.unstable)
 
     async def names_of(
         self, ids: Collection[TopicId], right: Right, group: str, caller: Caller

@@ -16,6 +16,7 @@ def group_rows(handlers: GroupHandlers) -> list[Row]:
         CallRow(rpcs.HEARTBEAT.served, handlers.heartbeat),
         CallRow(rpcs.LEAVE_GROUP.served, handlers.leave),
         CallRow(rpcs.OFFSET_COMMIT.served, handlers.commit),
+        CallRow(rpcs.TXN_OFFSET_COMMIT.served, handlers.commit_in_transaction),
         CallRow(rpcs.OFFSET_FETCH.served, handlers.fetch_offsets),
         CallRow(rpcs.REPORT_OWNERSHIP.served, handlers.report),
         CallRow(rpcs.REPORT_TASKS.served, handlers.report_tasks),

@@ -11,8 +11,10 @@ from strandline.errors import (
     ErrorCode,
     GenerationOfNoGroup,
     OutcomeUnknown,
+    ProducerFenced,
     StrandlineError,
     UnsupportedCompression,
+    TransactionAbortable,
 )
 
 OWN_CODES_MIN: Final = 1_000
@@ -52,7 +54,10 @@ LIST_OFFSETS_NOT_AVAILABLE_SINCE: Final = 5
 """Clients of version 4 know the first of the two."""
 COMMIT_GROUPS_SINCE: Final = 9
 COMMIT_IDS_SINCE: Final = 10
+TXN_COMMIT_IDS_SINCE: Final = 6
 """Clients of earlier versions do not know UNKNOWN_TOPIC_ID."""
+TXN_COMMIT_LOADING_SINCE: Final = 2
+TXN_COMMIT_ABORTABLE_SINCE: Final = 4
 
 
 def code_of(error: StrandlineError | None) -> int:
@@ -112,6 +117,19 @@ def commit_code(error: StrandlineError | None, version: int) -> int:
         return code_of(error)
     known = {ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     return int(known[error.code]) if error is not None and error.code in known else code_of(error)
+
+
+def txn_commit_code(error: StrandlineError | None, version: int) -> int:
+    """INVALID_PRODUCER_EPOCH for a producer that is fenced, as Kafka's leaders answer. Clients of the first
+    versions fail at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+    match error:
+        case ProducerFenced():
+            return int(ErrorCode.INVALID_PRODUCER_EPOCH)
+        case TransactionAbortable() if version < TXN_COMMIT_ABORTABLE_SINCE:
+            return int(ErrorCode.INVALID_TXN_STATE)
+        case CoordinatorLoading() if version < TXN_COMMIT_LOADING_SINCE:
+            return int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return commit_code(error, COMMIT_IDS_SINCE if version >= TXN_COMMIT_IDS_SINCE else 0)
 
 
 def heartbeat_code(error: StrandlineError) -> int:

@@ -104,6 +104,9 @@ OFFSET_COMMIT: Final = ApiWire(
 OFFSET_FETCH: Final = ApiWire(
     9, "OffsetFetch", 1, 10, 6, group_offsets.FETCH_REQUEST, group_offsets.FETCH_ANSWER
 )
+TXN_OFFSET_COMMIT: Final = ApiWire(
+    28, "TxnOffsetCommit", 0, 6, 3, group_offsets.TXN_COMMIT_REQUEST, group_offsets.TXN_COMMIT_ANSWER
+)
 JOIN_GROUP: Final = ApiWire(11, "JoinGroup", 0, 9, 6, membership.JOIN_REQUEST, membership.JOIN_ANSWER)
 HEARTBEAT: Final = ApiWire(
     12, "Heartbeat", 0, 4, 4, membership.HEARTBEAT_REQUEST, membership.HEARTBEAT_ANSWER

@@ -67,6 +67,10 @@ KINDS: Final = {
 }
 
 
+_RENAMED: Final = {("TxnOffsetCommitRequest", "generation_id"): "generation_id_or_member_epoch"}
+"""Fields that have another name in later definitions than kio's."""
+
+
 class Slot(NamedTuple):
     """One field of a message. It has a `kind`, or it is a structure of type `entity`."""
 
@@ -83,11 +87,11 @@ _SLOTS: Final[dict[type[Any], tuple[Slot, ...]]] = {}
 
 def slots(entity: type[Any]) -> tuple[Slot, ...]:
     if entity not in _SLOTS:
-        _SLOTS[entity] = tuple(_slot(field) for field in fields(entity))
+        _SLOTS[entity] = tuple(_slot(entity, field) for field in fields(entity))
     return _SLOTS[entity]
 
 
-def _slot(field: Field[Any]) -> Slot:
+def _slot(owner: type[Any], field: Field[Any]) -> Slot:
     inner: Any = field.type
     nullable = NoneType in get_args(inner)
     if nullable:
@@ -98,7 +102,8 @@ def _slot(field: Field[Any]) -> Slot:
     if is_dataclass(inner):
         return Slot(field, field.name, nullable, array, None, inner)  # type: ignore[arg-type]
     kind = field.metadata["kafka_type"]
-    name = f"{field.name}_ms" if kind.startswith(("timedelta", "datetime")) else field.name
+    name = _RENAMED.get((owner.__name__, field.name), field.name)
+    name = f"{name}_ms" if kind.startswith(("timedelta", "datetime")) else name
     return Slot(field, name, nullable, array, KINDS[kind], inner)
 
 

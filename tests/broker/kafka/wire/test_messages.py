@@ -18,6 +18,7 @@ from strandline.broker.kafka.wire.apis import (
     INIT_PRODUCER_ID,
     LEAVE_GROUP,
     METADATA,
+    TXN_OFFSET_COMMIT,
     ApiWire,
 )
 from strandline.broker.kafka.wire.fields import MalformedRequest
@@ -27,7 +28,15 @@ from strandline.broker.kafka.wire.groups.administration import (
     GroupResult,
 )
 from strandline.broker.kafka.wire.groups.membership import LeaveGroupAnswer, MemberThatLeft
+from strandline.broker.kafka.wire.groups.offsets import (
+    OffsetCommitAnswer,
+    OffsetToCommit,
+    PartitionResult,
+    TxnOffsetCommitRequest,
+)
 from strandline.broker.kafka.wire.header import RequestHeader
+from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.ids import TopicId
 from strandline_lab.simulation.kafka.messages import answer_in, frame
 from tests.broker.kafka.support.codec import (
     any_answer,
@@ -157,6 +166,26 @@ def test_every_group_that_is_not_deleted_has_a_reason() -> None:
     header, throttle = b"\x00\x00\x00\x07\x00", bytes(4)
     refused, deleted = b"\x05nope\x00E\x04why\x00", b"\x05gone\x00\x00\x00\x00"
     assert b"".join(whole)[4:] == header + throttle + b"\x03" + refused + deleted + b"\x00"
+
+
+def test_offsets_of_a_transaction_come_with_ids() -> None:
+    """TxnOffsetCommit 6 (KIP-1319). The bytes are what the definition of Kafka 4.4 says."""
+    head = TXN_OFFSET_COMMIT.key.to_bytes(2, "big") + b"\x00\x06" + bytes(4) + b"\x00\x01t" + b"\x00"
+    topic, group = bytes(range(16)), b"\x02g"
+    producer, member = bytes(7) + b"\x07" + b"\x00\x03", b"\x00\x00\x00\x04" + b"\x02m" + b"\x02i"
+    partition = b"\x00\x00\x00\x05" + bytes(7) + b"\x09" + b"\x00\x00\x00\x02" + b"\x00" + b"\x00"
+    body = b"\x02x" + group + producer + member + b"\x02" + topic + b"\x02" + partition + b"\x00" + b"\x00"
+    known = TopicId(topic.hex())
+    wanted = TxnOffsetCommitRequest(
+        "x", "g", 7, 3, (OfTopic("", (OffsetToCommit(5, 9, 2, None),), known),), 4, "m", "i"
+    )
+    assert read(head + body) == wanted
+    answer = OffsetCommitAnswer((OfTopic("", (PartitionResult(5, 100),), known),))
+    asked = Asked(Api(TXN_OFFSET_COMMIT, unanswered), RequestHeader(TXN_OFFSET_COMMIT.key, 6, 7, ""))
+    whole = b"".join(asked.answer(answer))
+    result = b"\x00\x00\x00\x05" + b"\x00\x64" + b"\x00"
+    written = bytes(4) + b"\x02" + topic + b"\x02" + result + b"\x00" + b"\x00"
+    assert whole[4:] == b"\x00\x00\x00\x07\x00" + written
 
 
 # --- what versions mean ------------------------------------------------------------------------

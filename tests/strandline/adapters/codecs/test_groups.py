@@ -53,7 +53,9 @@ from strandline.vocabulary.groups import (
     TaskChange,
     TaskChangeKind,
 )
+from strandline.vocabulary.log import ProducerIdentity
 from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.transactions import NO_PRODUCER, TxnOffsetCommit
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 7)
 
@@ -64,6 +66,7 @@ RPCS: dict[str, Call[Any, Any]] = {
     "heartbeat": rpcs.HEARTBEAT,
     "leave": rpcs.LEAVE_GROUP,
     "commit": rpcs.OFFSET_COMMIT,
+    "txn commit": rpcs.TXN_OFFSET_COMMIT,
     "fetch": rpcs.OFFSET_FETCH,
     "report": rpcs.REPORT_OWNERSHIP,
     "report tasks": rpcs.REPORT_TASKS,
@@ -93,7 +96,13 @@ REQUESTS: list[tuple[str, Any]] = [
         "commit",
         OffsetCommit("g", "m", 3, {FIRST: COMMITTED, SECOND: CommittedOffset(0)}, "i"),
     ),
+    (
+        "txn commit",
+        TxnOffsetCommit("t", ProducerIdentity(2**40, 7), OffsetCommit("g", "m", 3, {FIRST: COMMITTED}, "i")),
+    ),
+    ("txn commit", TxnOffsetCommit("t", NO_PRODUCER, OffsetCommit("g", "", -1, {}))),
     ("fetch", OffsetFetch("g")),
+    ("fetch", OffsetFetch("g", (FIRST,), require_stable=True)),
     ("fetch", OffsetFetch("g", (FIRST, SECOND))),
     ("fetch", OffsetFetch("g", ())),
     (
@@ -132,6 +141,7 @@ ANSWERS: list[tuple[str, Any]] = [
     ("heartbeat", None),
     ("leave", (LeftMember("m"), LeftMember("n"))),
     ("commit", {FIRST: None, SECOND: None}),
+    ("txn commit", {FIRST: None, SECOND: None}),
     ("fetch", FetchedOffsets({FIRST: CommittedOffset(5, 2, "x", 99, TopicId("id")), SECOND: None})),
     ("report", None),
     ("report tasks", None),
@@ -158,6 +168,14 @@ def test_a_request_is_read_as_it_was_meant(name: str, request_: object) -> None:
 def test_an_answer_is_read_as_it_was_meant(name: str, answer: object) -> None:
     rpc = RPCS[name]
     assert rpc.decode(rpc.served.encode(answer, Listener.INTERNAL)) == answer
+
+
+def test_unstable_partitions_are_named_in_an_answer_and_have_no_offset() -> None:
+    """CORRECTNESS G22: a reader that forgets to look at them finds none, not an offset of -1."""
+    rpc = RPCS["fetch"]
+    answer = FetchedOffsets({FIRST: CommittedOffset(5)}, unstable={SECOND})
+    found = rpc.decode(rpc.served.encode(answer, Listener.INTERNAL))
+    assert found == answer and found.unstable == {SECOND}
 
 
 @pytest.mark.parametrize("name", RPCS)

@@ -1,16 +1,18 @@
-"""Answers OffsetCommit, OffsetFetch and OffsetDelete."""
+"""Answers OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import code_of, commit_code
+from strandline.broker.kafka.errors import code_of, commit_code, txn_commit_code
 from strandline.broker.kafka.wire.groups.offsets import (
     IDS_SINCE,
+    TXN_ADDS_SINCE,
     GroupWanted,
     OffsetCommitAnswer,
     OffsetCommitRequest,
@@ -21,6 +23,7 @@ from strandline.broker.kafka.wire.groups.offsets import (
     OffsetsOfGroup,
     PartitionOffset,
     PartitionResult,
+    TxnOffsetCommitRequest,
 )
 from strandline.broker.kafka.wire.topics import (
     OfTopic,
@@ -40,8 +43,16 @@ from strandline.errors import (
 )
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, Right
-from strandline.vocabulary.groups import CommittedOffset, FetchedOffsets, OffsetCommit, OffsetFetch
+from strandline.vocabulary.groups import (
+    CommittedOffset,
+    FetchedOffsets,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetResults,
+)
+from strandline.vocabulary.log import ProducerIdentity
 from strandline.vocabulary.log_position import same_topic
+from strandline.vocabulary.transactions import TxnOffsetCommit
 
 P = TypeVar("P")
 
@@ -58,11 +69,33 @@ class GroupOffsetsApi:
     # --- commit ------------------------------------------------------------------------------
 
     async def commit(self, request: OffsetCommitRequest, call: Call) -> OffsetCommitAnswer:
-        """Answered once the offsets are in the log. An error of the whole request is each partition's.
+        """Answered once the offsets are in the log."""
 
-        A topic's id goes into the log with its offset: one of a topic that was replaced meanwhile never
-        counts for the next topic of the name.
-        """
+        async def ask(commit: OffsetCommit) -> OffsetResults:
+            return await self._groups.commit(commit, call.caller, any_offset=True)
+
+        return await self._committed(request, call, ask, commit_code)
+
+    async def commit_in_transaction(self, request: TxnOffsetCommitRequest, call: Call) -> OffsetCommitAnswer:
+        """Answered once the offsets are in the log, where they wait for the transaction's marker."""
+        producer = ProducerIdentity(request.producer_id, request.producer_epoch)
+        add = call.version >= TXN_ADDS_SINCE
+
+        async def ask(commit: OffsetCommit) -> OffsetResults:
+            asked = TxnOffsetCommit(request.transactional_id, producer, commit, add)
+            return await self._groups.commit_in_transaction(asked, call.caller)
+
+        return await self._committed(request, call, ask, txn_commit_code)
+
+    async def _committed(
+        self,
+        request: OffsetCommitRequest | TxnOffsetCommitRequest,
+        call: Call,
+        ask: Callable[[OffsetCommit], Awaitable[OffsetResults]],
+        code: Callable[[StrandlineError | None, int], int],
+    ) -> OffsetCommitAnswer:
+        """An error of the whole request is each partition's. A topic's id goes into the log with its offset:
+        one of a topic that was replaced meanwhile never counts for the next topic of the name."""
         topics = with_partitions(request.topics)
         try:
             topics, unnamed = await self._named(topics, READ_GROUP, request.group, call)
@@ -75,8 +108,9 @@ class GroupOffsetsApi:
                 for asked in topic.partitions
                 if _may_be(topic.name, asked.partition)
             }
-            asked = OffsetCommit(request.group, request.member, request.generation, offsets, request.instance)
-            results = await self._groups.commit(asked, call.caller, any_offset=True)
+            results = await ask(
+                OffsetCommit(request.group, request.member, request.generation, offsets, request.instance)
+            )
             errors = [
                 unnamed[topic.topic_id]
                 if topic.unknown
@@ -89,7 +123,7 @@ class GroupOffsetsApi:
         except StrandlineError as error:
             errors = [error for _ in each_partition(topics)]
         each = (
-            PartitionResult(asked.partition, commit_code(error, call.version))
+            PartitionResult(asked.partition, code(error, call.version))
             for (_, asked), error in zip(each_partition(topics), errors, strict=True)
         )
         return OffsetCommitAnswer(answering(topics, each))
@@ -112,42 +146,49 @@ class GroupOffsetsApi:
         """A group that is not known has no offsets; that is no error. Clients ask again for groups that get
         COORDINATOR_LOAD_IN_PROGRESS, since the answer is full. Each group has classic members only, so the
         member in a request, and its epoch, are not looked at, as in Kafka."""
-        return OffsetFetchAnswer(tuple([await self._fetch_one(each, call, size) for each in request.groups]))
+        stable = request.require_stable
+        answers = [await self._fetch_one(each, call, size, stable=stable) for each in request.groups]
+        return OffsetFetchAnswer(tuple(answers))
 
-    async def _fetch_one(self, wanted: GroupWanted, call: Call, size: AnswerSize) -> OffsetsOfGroup:
+    async def _fetch_one(
+        self, wanted: GroupWanted, call: Call, size: AnswerSize, *, stable: bool
+    ) -> OffsetsOfGroup:
         await size.add(wanted.group)
         if size.full:
             return OffsetsOfGroup(wanted.group, error=int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         try:
             if wanted.topics is None:
-                topics = await self._every(wanted.group, call, size)
+                topics = await self._every(OffsetFetch(wanted.group, None, stable), call, size)
             else:
-                topics = await self._asked_for(wanted.topics, wanted.group, call, size)
+                topics = await self._asked_for(
+                    wanted.topics, OffsetFetch(wanted.group, (), stable), call, size
+                )
         except StrandlineError as error:
             return _refused(wanted, code_of(error))
         return OffsetsOfGroup(wanted.group, topics)
 
-    async def _every(self, group: str, call: Call, size: AnswerSize) -> Topics[PartitionOffset]:
+    async def _every(self, fetch: OffsetFetch, call: Call, size: AnswerSize) -> Topics[PartitionOffset]:
         """Each offset under the id of the topic that it was committed for. Those that were committed before
         ids were kept count for the present topics; without one, they count no longer."""
-        offsets = await self._groups.fetch_offsets(OffsetFetch(group, None), call.caller)
+        offsets = await self._groups.fetch_offsets(fetch, call.caller)
         if call.version < IDS_SINCE:
             return await _found(offsets, size, None)
         old = {name.topic for name, each in offsets.items() if each is not None and not each.topic_id}
-        return await _found(offsets, size, await self._groups.ids_of(old))
+        unstable = {name.topic for name in offsets.unstable}
+        return await _found(offsets, size, await self._groups.ids_of(old | unstable))
 
     async def _asked_for(
-        self, wanted: Topics[int], group: str, call: Call, size: AnswerSize
+        self, wanted: Topics[int], fetch: OffsetFetch, call: Call, size: AnswerSize
     ) -> Topics[PartitionOffset]:
         """An id whose name is not known now is an error of the whole group: clients repeat no other one."""
-        topics, unnamed = await self._named(wanted, DESCRIBE_GROUP, group, call)
+        topics, unnamed = await self._named(wanted, DESCRIBE_GROUP, fetch.group, call)
         for error in unnamed.values():
             if isinstance(error, CoordinatorNotAvailable):
                 raise error
         asked = tuple(names_of(tuple([topic for topic in topics if not topic.unknown])))
         unseen = self._groups.refusals(call.caller, DESCRIBE_TOPIC, asked)
         names = tuple(name for name in asked if name not in unseen)
-        offsets = await self._groups.fetch_offsets(OffsetFetch(group, names), call.caller)
+        offsets = await self._groups.fetch_offsets(replace(fetch, partitions=names), call.caller)
         return await _asked_for(topics, offsets, unseen, size)
 
     # --- delete ------------------------------------------------------------------------------
@@ -193,6 +234,8 @@ async def _asked_for(
                 found.append(PartitionOffset(number, error=int(ErrorCode.UNKNOWN_TOPIC_ID)))
             elif name in unseen:
                 found.append(PartitionOffset(number, error=code_of(unseen[name])))
+            elif name in offsets.unstable:
+                found.append(_unstable(name))
             else:
                 found.append(_offset(name, committed))
             await size.add("" if committed is None else committed.metadata)
@@ -203,6 +246,10 @@ def _offset(name: TopicPartition, committed: CommittedOffset | None) -> Partitio
     if committed is None:
         return PartitionOffset(name.partition)
     return PartitionOffset(name.partition, committed.offset, committed.leader_epoch, committed.metadata)
+
+
+def _unstable(name: TopicPartition) -> PartitionOffset:
+    return PartitionOffset(name.partition, error=int(ErrorCode.UNSTABLE_OFFSET_COMMIT))
 
 
 def _refused(wanted: GroupWanted, code: int) -> OffsetsOfGroup:
@@ -218,11 +265,11 @@ async def _found(
     """By topic: a group keeps its offsets in the order of their commits. `ids`: of topics for whose commits
     none was kept; None for an answer by names alone."""
     topics: dict[tuple[str, TopicId], list[PartitionOffset]] = {}
-    for name, committed in offsets.items():
-        if committed is None:
-            continue
-        topic_id = NO_TOPIC_ID if ids is None else committed.topic_id or ids.get(name.topic, NO_TOPIC_ID)
+    known = [(name, each.topic_id, _offset(name, each)) for name, each in offsets.items() if each is not None]
+    known += [(name, NO_TOPIC_ID, _unstable(name)) for name in sorted(offsets.unstable)]
+    for name, own_id, answer in known:
+        topic_id = NO_TOPIC_ID if ids is None else own_id or ids.get(name.topic, NO_TOPIC_ID)
         if topic_id or ids is None:
-            topics.setdefault((name.topic, topic_id), []).append(_offset(name, committed))
-            await size.add(committed.metadata)
+            topics.setdefault((name.topic, topic_id), []).append(answer)
+            await size.add(answer.metadata)
     return tuple(OfTopic(name, tuple(found), topic_id) for (name, topic_id), found in topics.items())

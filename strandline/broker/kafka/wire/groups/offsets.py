@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: the offsets that a group keeps."""
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete: the offsets that a group keeps."""
 
 from __future__ import annotations
 
@@ -80,6 +80,49 @@ _RESULT: Final = Struct(PartitionResult, PARTITION, ERROR)
 COMMIT_ANSWER: Final = Struct(OffsetCommitAnswer, throttle(since=3), topics(_RESULT, ids_since=IDS_SINCE))
 
 
+# --- TxnOffsetCommit --------------------------------------------------------------------------
+
+
+TXN_IDS_SINCE: Final = 6
+"""The first version of TxnOffsetCommit that has topics' ids instead of their names (KIP-1319)."""
+TXN_ADDS_SINCE: Final = 5
+"""From this version on, the group need not be in the transaction before (KIP-890)."""
+
+
+class TxnOffsetCommitRequest(NamedTuple):
+    """An empty member in no generation: a client that is outside the group."""
+
+    transactional_id: str
+    group: str
+    producer_id: int
+    producer_epoch: int
+    topics: Topics[OffsetToCommit]
+    generation: int = -1
+    member: str = ""
+    instance: str | None = None
+
+
+_TXN_OFFSET: Final = Struct(
+    OffsetToCommit,
+    PARTITION,
+    INT64("committed_offset", "offset"),
+    INT32("committed_leader_epoch", "leader_epoch", since=2, absent=-1),
+    STRING("committed_metadata", "metadata", nullable=0),
+)
+TXN_COMMIT_REQUEST: Final = Struct(
+    TxnOffsetCommitRequest,
+    STRING("transactional_id"),
+    GROUP,
+    INT64("producer_id"),
+    INT16("producer_epoch"),
+    INT32("generation_id_or_member_epoch", "generation", since=3),
+    STRING("member_id", "member", since=3),
+    STRING("group_instance_id", "instance", since=3, nullable=3),
+    topics(_TXN_OFFSET, ids_since=TXN_IDS_SINCE),
+)
+TXN_COMMIT_ANSWER: Final = Struct(OffsetCommitAnswer, throttle(), topics(_RESULT, ids_since=TXN_IDS_SINCE))
+
+
 # --- OffsetFetch ------------------------------------------------------------------------------
 
 
@@ -91,9 +134,11 @@ class GroupWanted(NamedTuple):
 
 
 class OffsetFetchRequest(NamedTuple):
-    """One group before version 8, any number from there on."""
+    """One group before version 8, any number from there on. `require_stable`: no offset that an open
+    transaction may replace (KIP-447)."""
 
     groups: tuple[GroupWanted, ...]
+    require_stable: bool = False
 
 
 class PartitionOffset(NamedTuple):
@@ -132,7 +177,7 @@ FETCH_REQUEST: Final = Struct(
     OffsetFetchRequest,
     inline("groups", One(Inline(_wanted(2))), until=7),
     row("groups", Array(_wanted(8)), since=8),
-    constant("require_stable", BOOL, True, since=7),  # without transactions, all offsets are
+    BOOL("require_stable", since=7),
 )
 _COMMITTED: Final = Struct(
     PartitionOffset,
