@@ -24,7 +24,7 @@ from strandline.ids import ACKS_ALL
 from strandline.ports import Clock
 from strandline.records import Codec, PackedRecords, pack
 from strandline.records.header import TRANSACTIONAL
-from strandline.vocabulary.transactions import Transactional
+from strandline.vocabulary.log import Transactional
 
 RECORD_OVERHEAD_BYTES: Final = 32
 """A lower bound of a record's bytes besides key and value."""

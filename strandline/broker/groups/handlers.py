@@ -80,11 +80,11 @@ from strandline.vocabulary.groups import (
     ReportTasks,
     SyncGroup,
 )
-from strandline.vocabulary.log import ProducerIdentity
+from strandline.vocabulary.log import ProducerIdentity, Transactional
 from strandline.vocabulary.log_position import is_foreign
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.parsing.typed_json import INT32_MAX
-from strandline.vocabulary.transactions import PartitionResults, Transactional, TxnOffsetCommit
+from strandline.vocabulary.transactions import PartitionResults, TxnOffsetCommit
 
 _UUID_LENGTH: Final = 36
 

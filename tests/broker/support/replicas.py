@@ -93,14 +93,18 @@ def settings(**given: Any) -> BrokerSettings:
 
 
 def open_replica(
-    config: TopicConfig | None = None, *, files: MemoryFiles | None = None, high_watermark: int = 0
+    config: TopicConfig | None = None,
+    *,
+    files: MemoryFiles | None = None,
+    high_watermark: int = 0,
+    name: TopicPartition = NAME,
 ) -> Replica:
     """An empty follower, or the one that lies in `files`."""
     config = config or TopicConfig()
     log = PartitionLog.open(
         Path("/data/orders-0"), config, clock=CLOCK, clean=False, files=files or MemoryFiles()
     )
-    replica = Replica(NAME, KEY, log, config, Offset(high_watermark), trail_events_max=16)
+    replica = Replica(name, KEY, log, config, Offset(high_watermark), trail_events_max=16)
     replica.assignment = PartitionAssignment(ASSIGNED)
     replica.become(ReplicaState.FOLLOWER)
     return replica

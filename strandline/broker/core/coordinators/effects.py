@@ -15,7 +15,7 @@ from typing import Any, Generic
 from strandline.errors import StrandlineError
 from strandline.records import Headers
 from strandline.vocabulary.asks import Answered, Asks
-from strandline.vocabulary.transactions import Transactional
+from strandline.vocabulary.log import Transactional
 
 
 class Call(ABC, Generic[Answered]):

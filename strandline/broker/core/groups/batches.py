@@ -13,7 +13,7 @@ from strandline.broker.core.groups.stored import Encoded, StoredRecord
 from strandline.config.limits import KIB, RECORDS_BYTES_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
-from strandline.vocabulary.transactions import Transactional
+from strandline.vocabulary.log import Transactional
 
 Records = Mapping[TopicPartition, StoredRecord]
 

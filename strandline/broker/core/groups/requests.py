@@ -27,7 +27,7 @@ from strandline.vocabulary.groups import (
     ReportTasks,
     SyncGroup,
 )
-from strandline.vocabulary.transactions import Transactional
+from strandline.vocabulary.log import Transactional
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Answered
-from strandline.vocabulary.transactions import Transactional
+from strandline.vocabulary.log import Transactional
 
 OnResult = Callable[[int, StrandlineError | None], None]
 """Called with the write's id and its error, None if it is committed."""

@@ -41,8 +41,7 @@ from strandline.vocabulary.groups import (
     ReportOwnership,
     SyncGroup,
 )
-from strandline.vocabulary.log import ProducerIdentity
-from strandline.vocabulary.transactions import NO_MARKER, Transactional
+from strandline.vocabulary.log import NO_MARKER, ProducerIdentity, Transactional
 
 GROUP = "readers"
 SESSION_MS = 10_000
