@@ -14,7 +14,7 @@ GENERATED: Final = "*_pb2*.py"
 
 CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 880,
-    "strandline/adapters": 14_110,
+    "strandline/adapters": 14_140,
     "strandline/auditing": 1_170,
     "strandline/broker": 40_260,
     "strandline/cli": 6_680,
@@ -28,7 +28,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/pipeline": 7_760,
     "strandline/ports": 590,
     "strandline/producer": 2_730,
-    "strandline/records": 1_610,
+    "strandline/records": 1_670,
     "strandline/report": 680,
     "strandline/rpc": 0,
     "strandline/security": 3_470,
@@ -36,7 +36,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/simulation": 4_120,
     "strandline/streams": 6_570,
     "strandline/testing": 1_650,
-    "strandline/vocabulary": 2_800,
+    "strandline/vocabulary": 2_820,
     "lab/strandline_lab": 24,
     "lab/strandline_lab/auditing": 890,
     "lab/strandline_lab/bench": 5_390,

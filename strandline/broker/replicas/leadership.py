@@ -176,8 +176,7 @@ class Leadership:
     ) -> None:
         """Appends one batch. `done` is called once, now or when it commits. Last three: see `ProducerState`.
 
-        Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed,
-        StorageBusy, and the errors of the log.
+        Raises, before anything is written, NotLeaderOrFollower, NotEnoughReplicas and the log's errors.
         """
         self._check_may_append(acks)
         log, trace = self.replica.log, self.replica.trace

@@ -129,7 +129,7 @@ class OffsetKeeper:
             group.offsets.not_writing(names, in_transaction=in_transaction)
             if error is None and producer_id is not None:
                 self.note_transaction(group.name, producer_id)
-            if error is not None:
+            elif error is not None:
                 results.update(dict.fromkeys(names, unwritten(f"a commit of group {group.name}", error)))
 
         def done(errors: list[StrandlineError], written: bool) -> None:
