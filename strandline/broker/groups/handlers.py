@@ -147,6 +147,11 @@ class GroupHandlers:
 
         return await self._finder.find_all(groups, check)
 
+    async def place(self, group: str) -> TopicPartition:
+        """The partition that has the group's offsets: a transaction with some of these has it among its
+        partitions. Raises CoordinatorNotAvailable."""
+        return await self._finder.place(group)
+
     async def _ask(self, asked: Asks[Answered], by: Principal | None = None) -> Answered:
         """`by`: the caller, to whom the members in the request have to belong."""
         group = as_request(asked).group
