@@ -44,6 +44,9 @@ from strandline.broker.replication.stream import ReplicaStreams
 from strandline.broker.session import BrokerSession, SessionOver
 from strandline.broker.state_changes.recorder import StateChangeRecorder
 from strandline.broker.storage.state_files.data_folder import DataFolder
+from strandline.broker.transactions.log_markers import LogMarkers
+from strandline.broker.transactions.server import member_rows, transaction_rows
+from strandline.broker.transactions.transactions import Transactions
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import CoordinationSession, ServiceHost
@@ -64,7 +67,9 @@ logger = structlog.get_logger(__name__)
 NewSession = Callable[[CoordinationSession], BrokerSession]
 """Makes the broker's part of a session that ZooKeeper has granted."""
 
-SERVICES = ("strandline.v1.Log", "strandline.v1.Replication", "strandline.v1.Groups")
+SERVICES = (
+    "strandline.v1.Log", "strandline.v1.Replication", "strandline.v1.Groups", "strandline.v1.Transactions",
+)  # fmt: skip
 
 
 def _settings_error(group: BaseExceptionGroup[BaseException]) -> SettingsError | None:
@@ -171,6 +176,7 @@ class Broker:
                     self.access,
                 )
             )
+            transactions = self._transactions(manager, view, topics, log, groups, producer_ids, transport)
             recorder = await stack.enter_async_context(
                 StateChangeRecorder(manager, topics, endpoint, self._settings, self._key)
             )
@@ -188,19 +194,43 @@ class Broker:
                 self._quotas,
             )
             await stack.enter_async_context(self._serve_metrics(metrics))
-            await self._start_listener(log, groups, followers)
+            await self._start_listener(log, groups, transactions, followers)
             stack.push_async_callback(self._listener.stop)
-            router = self._kafka_router(log, groups, manager, view, transport, endpoint)
+            router = self._kafka_router(log, groups, transactions, manager, view, transport, endpoint)
             new_session = self._new_session(manager, endpoint, recorder, transport)
-            await self._live(manager, view, groups, recorder, router, new_session)
+            await self._live(manager, view, groups, transactions, recorder, router, new_session)
             await self._listener.stop()
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
+
+    def _transactions(
+        self,
+        manager: ReplicaManager,
+        view: ClusterView,
+        topics: InternalTopics,
+        log: Handlers,
+        groups: Groups,
+        producer_ids: ProducerIds,
+        transport: Transport,
+    ) -> Transactions:
+        return Transactions(
+            manager,
+            view,
+            topics,
+            LogMarkers(log.replica),
+            groups.handlers.place_of,
+            producer_ids.new,
+            self._settings,
+            self._holds_lease,
+            transport,
+            self.access,
+        )
 
     def _kafka_router(
         self,
         log: Handlers,
         groups: Groups,
+        transactions: Transactions,
         manager: ReplicaManager,
         view: ClusterView,
         transport: Transport,
@@ -209,6 +239,7 @@ class Broker:
         return kafka_router(
             log,
             groups.handlers,
+            transactions.handlers,
             manager,
             view,
             controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS),
@@ -224,14 +255,19 @@ class Broker:
             settings, METRICS, metrics.read, lambda: self._listener.serving, self._clock, tls
         )
 
-    async def _start_listener(self, log: Handlers, groups: Groups, followers: Followers) -> None:
+    async def _start_listener(
+        self, log: Handlers, groups: Groups, transactions: Transactions, followers: Followers
+    ) -> None:
         members = Serving(self.access, self._audit, self._clock)
-        internal = members.served(ReplicationService(followers, self.access, self._clock).rows())
+        replication = ReplicationService(followers, self.access, self._clock)
+        of_members = member_rows(transactions.handlers, transactions.writes)
+        internal = members.served([*replication.rows(), *of_members])
         clients = replace(members, quotas=self._quotas)
         served = clients.served(
             [
                 *log_rows(log, self._settings, self._times, self._clock, self._key, self._quotas),
                 *group_rows(groups.handlers),
+                *transaction_rows(transactions.handlers),
             ]
         )
         logins = PortLogins(self._logins, self._key.is_shown, self._settings, self._clock, self._host.new_id)
@@ -249,6 +285,7 @@ class Broker:
         manager: ReplicaManager,
         view: ClusterView,
         groups: Groups,
+        transactions: Transactions,
         recorder: StateChangeRecorder,
         kafka: Router,
         new_session: NewSession,
@@ -265,6 +302,7 @@ class Broker:
                         flush_aged(manager),
                         compact_logs(manager),
                         groups.run(),
+                        transactions.run(),
                         self._kafka.run(kafka),
                         self._framed.run(),
                         warn_while_unsafe(self._settings, self._clock),

@@ -126,7 +126,17 @@ _CALLS: Final = (
             refused="31",
         ),
         "Log.InitProducerId",
-        "InitProducerId",
+    ),
+    _Call(
+        by_handler(
+            IDEMPOTENT_WRITE,
+            WRITE_TOPIC,
+            WRITE_TRANSACTIONAL_ID,
+            needs="WRITE TOPIC on any topic, or IDEMPOTENT_WRITE CLUSTER; with a transactional id, "
+            "WRITE TRANSACTIONAL_ID instead",
+            refused="31; 53",
+        ),
+        apis="InitProducerId",
     ),
     _Call(_partitions(DELETE_TOPIC), apis="DeleteRecords"),
     # --- members of the cluster ----------------------------------------------------------------
@@ -144,10 +154,15 @@ _CALLS: Final = (
         "Replication.ReportSilence",
     ),
     # --- groups --------------------------------------------------------------------------------
+    _Call(_groups(DESCRIBE_GROUP), "Groups.FindCoordinator Groups.DescribeGroup", "DescribeGroups"),
     _Call(
-        _groups(DESCRIBE_GROUP),
-        "Groups.FindCoordinator Groups.DescribeGroup",
-        "FindCoordinator DescribeGroups",
+        by_handler(
+            DESCRIBE_GROUP,
+            DESCRIBE_TRANSACTIONAL_ID,
+            needs="DESCRIBE GROUP for each group; DESCRIBE TRANSACTIONAL_ID for each transactional id",
+            refused="30; 53",
+        ),
+        apis="FindCoordinator",
     ),
     _Call(
         _OF_MEMBER,
@@ -217,7 +232,27 @@ _CALLS: Final = (
     _Call(_groups(DELETE_GROUP), "Groups.DeleteGroup", "DeleteGroups"),
     # --- transactions --------------------------------------------------------------------------
     _Call(_id(DESCRIBE_TRANSACTIONAL_ID), "Transactions.FindTransactionCoordinator"),
-    _Call(_id(WRITE_TRANSACTIONAL_ID), "Transactions.InitTransactions Transactions.EndTransaction"),
+    _Call(_id(WRITE_TRANSACTIONAL_ID), "Transactions.InitTransactions Transactions.EndTransaction", "EndTxn"),
+    _Call(
+        by_handler(
+            WRITE_TRANSACTIONAL_ID,
+            WRITE_TOPIC,
+            CLUSTER_ACTION,
+            needs="WRITE TRANSACTIONAL_ID; WRITE TOPIC for each partition; from version 4 on, "
+            "CLUSTER_ACTION CLUSTER instead",
+            refused="53; 29 for the partition; 31",
+        ),
+        apis="AddPartitionsToTxn",
+    ),
+    _Call(
+        by_handler(
+            WRITE_TRANSACTIONAL_ID,
+            READ_GROUP,
+            needs="WRITE TRANSACTIONAL_ID; READ GROUP",
+            refused="53; 30",
+        ),
+        apis="AddOffsetsToTxn",
+    ),
     _Call(
         by_handler(
             DESCRIBE_TRANSACTIONAL_ID,
@@ -226,6 +261,7 @@ _CALLS: Final = (
             refused="53; partitions are left out",
         ),
         "Transactions.DescribeTransaction",
+        "DescribeTransactions",
     ),
     _Call(
         by_handler(
@@ -234,6 +270,7 @@ _CALLS: Final = (
             refused="ids are left out",
         ),
         "Transactions.ListTransactions",
+        "ListTransactions",
     ),
     _Call(by_handler(ALTER_CLUSTER, needs="ALTER CLUSTER", refused="31"), "Transactions.AbortTransaction"),
     _Call(
@@ -353,7 +390,7 @@ _CALLS: Final = (
     _Call(
         NOTHING,
         "Auth.Authenticate",
-        "ApiVersions SaslHandshake SaslAuthenticate ListTransactions DescribeTransactions",
+        "ApiVersions SaslHandshake SaslAuthenticate",
     ),
 )
 

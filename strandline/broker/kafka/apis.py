@@ -17,7 +17,6 @@ from strandline.broker.kafka.handlers.configs import ConfigsApi
 from strandline.broker.kafka.handlers.controller import ControllerFor, ControllerRequests
 from strandline.broker.kafka.handlers.describing.resources import ResourcesApi
 from strandline.broker.kafka.handlers.describing.topic_partitions import TopicPartitionsApi
-from strandline.broker.kafka.handlers.describing.transactions import describe_transactions, list_transactions
 from strandline.broker.kafka.handlers.fetching.answering import FetchAnswers
 from strandline.broker.kafka.handlers.fetching.fetch import FetchApi
 from strandline.broker.kafka.handlers.fetching.preferred import PreferredReplicas
@@ -33,12 +32,16 @@ from strandline.broker.kafka.handlers.producing.produce import ProduceApi
 from strandline.broker.kafka.handlers.quotas.client_quotas import QuotasApi
 from strandline.broker.kafka.handlers.replicas import ReplicasApi
 from strandline.broker.kafka.handlers.topics import TopicsApi
+from strandline.broker.kafka.handlers.transactions.producers import TransactionProducersApi
+from strandline.broker.kafka.handlers.transactions.tools import TransactionToolsApi
 from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.routing.introduction import Place
 from strandline.broker.kafka.wire import apis
+from strandline.broker.kafka.wire.coordinator import GROUP, TRANSACTION
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.transactions.handlers import TransactionHandlers
 from strandline.client.controller_link import ControllerLink
 from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Clock
@@ -50,6 +53,7 @@ from strandline.vocabulary.metadata import Endpoint
 def kafka_router(
     log: Handlers,
     groups: GroupHandlers,
+    transactions: TransactionHandlers,
     manager: ReplicaManager,
     view: ClusterView,
     controller: ControllerLink,
@@ -68,10 +72,12 @@ def kafka_router(
     topics = TopicsApi(requests, view.outlines, leaders, defaults, access, clock)
     configs = ConfigsApi(requests, view.outlines, settings, own, access, clock)
     on_demand = TopicsOnDemand(requests, defaults, access, clock, settings, leaders)
+    producers = TransactionProducersApi(transactions, access)
     cluster = ClusterApi(
         log.metadata,
         log.new_identity,
-        groups.find_coordinators,
+        producers.init,
+        {GROUP: groups.find_coordinators, TRANSACTION: transactions.find_coordinators},
         on_demand.create,
         lambda: manager.live,
         lambda: manager.peers.suspected,
@@ -81,7 +87,6 @@ def kafka_router(
         clock,
     )
     replicas = ReplicasApi(log, manager)
-    placement = PlacementApi(requests, access, clock)
     large = Answers(clock)
     return Router(
         (
@@ -102,15 +107,13 @@ def kafka_router(
             *quota_apis(requests, access, clock),
             Api(apis.DELETE_RECORDS, answered(replicas.delete_records)),
             Api(apis.DESCRIBE_LOG_DIRS, answered(replicas.log_dirs)),
-            Api(apis.ELECT_LEADERS, answered(placement.elect)),
-            Api(apis.ALTER_PARTITION_REASSIGNMENTS, answered(placement.reassign)),
-            Api(apis.LIST_PARTITION_REASSIGNMENTS, answered(placement.reassignments)),
             *user_apis(requests, access, clock),
+            *placement_apis(requests, access, clock),
             Api(apis.DESCRIBE_CLUSTER, answered(cluster.describe_cluster)),
             Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
-            Api(apis.UNREGISTER_BROKER, answered(placement.unregister)),
             *describing_apis(log, manager, cluster, large),
             *group_apis(groups, settings, access, clock),
+            *transaction_apis(transactions, producers, large, clock),
             *(sasl_apis(logins, settings, clock) if logins.mechanisms else ()),
         ),
         lambda: Place(view.cluster_id, own.id) if view.cluster_id else None,
@@ -126,8 +129,20 @@ def describing_apis(
     return (
         Api(apis.DESCRIBE_TOPIC_PARTITIONS, answered(partitions.describe)),
         Api(apis.LIST_CONFIG_RESOURCES, large.bounded(resources.list)),
-        Api(apis.LIST_TRANSACTIONS, answered(list_transactions)),
-        Api(apis.DESCRIBE_TRANSACTIONS, answered(describe_transactions)),
+    )
+
+
+def transaction_apis(
+    transactions: TransactionHandlers, producers: TransactionProducersApi, large: Answers, clock: Clock
+) -> tuple[Api[Any, Any], ...]:
+    """The APIs of transactions. The end of one is carried out, also if its producer hangs up."""
+    tools = TransactionToolsApi(transactions, clock)
+    return (
+        Api(apis.ADD_PARTITIONS_TO_TXN, answered(producers.add_partitions), changes=True),
+        Api(apis.ADD_OFFSETS_TO_TXN, answered(producers.add_offsets), changes=True),
+        Api(apis.END_TXN, answered(producers.end), changes=True),
+        Api(apis.LIST_TRANSACTIONS, large.bounded(tools.list)),
+        Api(apis.DESCRIBE_TRANSACTIONS, large.bounded(tools.describe)),
     )
 
 
@@ -152,6 +167,17 @@ def produce_api(log: Handlers, hints: LeaderHints, clock: Clock) -> Api[Any, Any
     produces = ProduceApi(log, hints, clock)
     paid_before = (Quota.PRODUCER_BYTE_RATE,)
     return Api(apis.PRODUCE, produces.handle, produces.begin, paid_before=paid_before, changes=True)
+
+
+def placement_apis(requests: ControllerFor, access: Access, clock: Clock) -> tuple[Api[Any, Any], ...]:
+    """The APIs about leaders, replicas and brokers."""
+    placement = PlacementApi(requests, access, clock)
+    return (
+        Api(apis.ELECT_LEADERS, answered(placement.elect)),
+        Api(apis.ALTER_PARTITION_REASSIGNMENTS, answered(placement.reassign)),
+        Api(apis.LIST_PARTITION_REASSIGNMENTS, answered(placement.reassignments)),
+        Api(apis.UNREGISTER_BROKER, answered(placement.unregister)),
+    )
 
 
 def acl_apis(requests: ControllerFor, access: Access, clock: Clock) -> tuple[Api[Any, Any], ...]:

@@ -14,6 +14,7 @@ from strandline.broker.transactions.coordinators import TransactionCoordinators
 from strandline.broker.transactions.partition import TransactionPartition
 from strandline.errors import (
     CoordinatorNotAvailable,
+    InvalidRequest,
     LeaderNotAvailable,
     OperationNotAttempted,
     StrandlineError,
@@ -69,7 +70,10 @@ class TransactionHandlers:
         new_producer_id: Callable[[], Awaitable[int]],
         access: Access,
         clock: Clock,
+        partitions_max: int,
     ) -> None:
+        """`partitions_max`: of one transaction."""
+        self._partitions_max = partitions_max
         self._coordinators = coordinators
         self._finder = finder
         self._missing = missing
@@ -105,6 +109,9 @@ class TransactionHandlers:
         """Answered once the identity is in the log. ConcurrentTransactions: the last transaction is being
         ended, or no new producer id is at hand."""
         partition = await self._for_producer(request.transactional_id, caller)
+        given = request.producer
+        if (given.producer_id == NO_PRODUCER) != (given.producer_epoch == NO_PRODUCER):
+            raise InvalidRequest(f"half an identity: id {given.producer_id}, epoch {given.producer_epoch}")
         new_id = await self._id_for(partition, request)
         return await partition.ask(Initialize(request, new_id))
 
@@ -112,6 +119,11 @@ class TransactionHandlers:
         """Answered once they are in the log. If one may not be added, none is: the others are
         OperationNotAttempted, as in Kafka."""
         partition = await self._for_producer(request.transactional_id, caller)
+        if len(request.partitions) > self._partitions_max:
+            raise InvalidRequest(
+                f"{len(request.partitions)} partitions at once, more than {self._partitions_max}",
+                limit=self._partitions_max,
+            )
         refused = self._refusals(request.partitions, caller)
         missing = await self._missing([name for name in request.partitions if name not in refused])
         refused |= {name: UnknownTopicOrPartition(f"{name} does not exist") for name in missing}
@@ -169,8 +181,12 @@ class TransactionHandlers:
         """Answers leaders of partitions, each question by itself. The leader has checked its client's rights.
         Raises as `Access.check_broker`."""
         self._access.check_broker(caller, batch.broker_id)
+        return await self.admitted(batch.admissions)
+
+    async def admitted(self, questions: Sequence[AddPartitions]) -> Sequence[Admitted]:
+        """The same for a caller that is known to be a broker."""
         async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(self._admit(each)) for each in batch.admissions]
+            asked = [tasks.create_task(self._admit(each)) for each in questions]
         return [each.result() for each in asked]
 
     async def _admit(self, question: AddPartitions) -> Admitted:
@@ -188,6 +204,7 @@ class TransactionHandlers:
     async def describe(self, transactional_id: str, caller: Caller) -> DescribedTransaction:
         """Its partitions are those of topics that the caller may see."""
         self._access.check(caller, DESCRIBE_TRANSACTIONAL_ID, transactional_id)
+        check_transactional_id(transactional_id)
         found = await self._ask(transactional_id, DescribeTransaction(transactional_id))
         refused = self._access.refusals(caller, DESCRIBE_TOPIC, {name.topic for name in found.partitions})
         return replace(found, partitions=tuple(n for n in found.partitions if n.topic not in refused))

@@ -60,7 +60,14 @@ class Transactions:
             TRANSACTIONS, manager, view, self._coordinators, topics, transactions_topic(settings)
         )
         self.handlers = TransactionHandlers(
-            self._coordinators, finder, view.missing, place_of_group, new_producer_id, access, manager.clock
+            self._coordinators,
+            finder,
+            view.missing,
+            place_of_group,
+            new_producer_id,
+            access,
+            manager.clock,
+            settings.transaction_partitions_max,
         )
         answer_s = settings.transaction_append_timeout_ms / 1000 + ANSWER_SLACK_S
         send_questions = sending(manager, transport, ADMIT_PARTITIONS, AdmissionBatch, answer_s)

@@ -19,7 +19,7 @@ from strandline.broker.kafka.wire.admin.cluster import BROKERS, CONTROLLERS, Des
 from strandline.broker.kafka.wire.coordinator import GROUP, TRANSACTION, FindCoordinatorRequest
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicWanted
-from strandline.broker.kafka.wire.producer_id import InitProducerIdRequest
+from strandline.broker.kafka.wire.producer_id import InitProducerIdAnswer, InitProducerIdRequest
 from strandline.errors import (
     CoordinatorNotAvailable,
     InvalidTopic,
@@ -106,6 +106,12 @@ class Known:
         led_by: dict[str, Endpoint | StrandlineError] = {"on-1": OWN, "on-2": WITHOUT}
         return [led_by.get(key, CoordinatorNotAvailable(key)) for key in keys]
 
+    async def transactions(self, keys: Iterable[str], caller: Caller) -> list[Endpoint | StrandlineError]:
+        return [OWN for _ in keys]
+
+    async def init_transactions(self, request: InitProducerIdRequest, call: Call) -> InitProducerIdAnswer:
+        return InitProducerIdAnswer(8, 3)
+
     @property
     def api(self) -> ClusterApi:
         return self.api_by(CLOCK)
@@ -114,7 +120,8 @@ class Known:
         return ClusterApi(
             self.describe,
             self.identity,
-            self.groups,
+            self.init_transactions,
+            {GROUP: self.groups, TRANSACTION: self.transactions},
             self.create_missing,
             lambda: LIVE,
             lambda: self.suspected,
@@ -345,19 +352,26 @@ async def test_others_have_their_turns_while_thousands_of_topics_are_described()
         assert len(found.topics) == len(topics) and turns >= 2 * len(topics)
 
 
-@pytest.mark.parametrize(("kind", "error"), [(TRANSACTION, 53), (2, 42), (-1, 42)])
-async def test_only_groups_have_coordinators(kind: int, error: int) -> None:
+async def test_groups_and_transactional_ids_have_coordinators_of_their_own() -> None:
+    for kind, broker in ((GROUP, -1), (TRANSACTION, 1)):
+        request = FindCoordinatorRequest(("k",), kind)
+        (found,) = (await Known(CLUSTER).api.find_coordinator(request, call())).found
+        assert found.broker == broker
+
+
+@pytest.mark.parametrize(("kind", "error"), [(2, 42), (-1, 42)])
+async def test_nothing_else_has_a_coordinator(kind: int, error: int) -> None:
     """Share groups (2) have none, as with a Kafka broker that does not serve them."""
     (found,) = (await Known(CLUSTER).api.find_coordinator(FindCoordinatorRequest(("k",), kind), call())).found
     assert (found.error, found.broker) == (error, -1)
     assert bool(found.message) is (kind != 2), "as from Kafka"
 
 
-async def test_a_transactional_producer_is_refused_at_once() -> None:
-    """With an error that clients take for fatal."""
+async def test_a_producer_with_a_transactional_id_gets_its_identity_from_the_coordinator() -> None:
     api = Known(CLUSTER).api
-    found = await api.new_producer_id(InitProducerIdRequest("t"), call())
-    assert (found.error, found.producer_id) == (NO_TRANSACTIONS, -1)
+    assert await api.new_producer_id(InitProducerIdRequest("t"), call()) == InitProducerIdAnswer(8, 3)
+    half = InitProducerIdRequest(None, producer_id=7)
+    assert (await api.new_producer_id(half, call())).error == 42
     assert (await api.new_producer_id(InitProducerIdRequest(None), call())).producer_id == 7
 
 

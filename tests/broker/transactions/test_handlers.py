@@ -110,6 +110,7 @@ async def handling(access: Access = OPEN) -> AsyncIterator[tuple[TransactionHand
             ids.new,
             access,
             CLOCK,
+            partitions_max=100,
         )
         yield handlers, found, ids
 

@@ -19,7 +19,7 @@ from strandline.adapters.tls.pem import Pem, read_pem
 from strandline.config.client import ClientSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
-from strandline.rpc import admin_pb2, auth_pb2, group_pb2, log_pb2, replication_pb2
+from strandline.rpc import admin_pb2, auth_pb2, group_pb2, log_pb2, replication_pb2, transaction_pb2
 from tests.broker.kafka.support.codec import API_VERSIONS
 from tests.broker.kafka.support.kafka_wire import kafka_wire
 from tests.conftest import ClusterFactory
@@ -41,6 +41,7 @@ HONEST: Final = "honest"
 FUZZED: Final = "fuzzed"
 MEMBER_RPCS: Final = [
     *rpcs_of(log_pb2, "Log"), *rpcs_of(replication_pb2, "Replication"), *rpcs_of(group_pb2, "Groups"),
+    *rpcs_of(transaction_pb2, "Transactions"),
 ]  # fmt: skip
 LOGIN_RPCS: Final = rpcs_of(auth_pb2, "Auth") * 5
 ADMIN_RPCS: Final = rpcs_of(admin_pb2, "Admin")

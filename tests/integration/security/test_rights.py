@@ -23,13 +23,16 @@ from tests.integration.security.support.cases import Case
 from tests.integration.security.support.kafka_cases import KAFKA_CASES
 from tests.integration.security.support.rpc_cases import CALLS, STREAMS
 from tests.integration.security.support.stage import ROOT, Stage, secure_cluster
+from tests.integration.security.support.transaction_cases import TRANSACTION_APIS, TRANSACTION_CALLS
 
 EVERYONE: Final = Principal("*")
 ELSEWHERE: Final = "203.0.113.9"
 PREFIX_CHARS: Final = 3
 ABOUT_ACLS: Final = ("DescribeAcls", "CreateAcls", "DeleteAcls")
 
-CASES: Final = {"RPCs": (*STREAMS, *CALLS), "Kafka APIs": KAFKA_CASES}
+CASES: Final = {
+    "RPCs": (*STREAMS, *CALLS, *TRANSACTION_CALLS), "Kafka APIs": (*KAFKA_CASES, *TRANSACTION_APIS),
+}  # fmt: skip
 Granted = Callable[[Right, str], Iterator[AclBinding]]
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from strandline.adapters.codecs.admin import DESCRIBE_CLUSTER as CLUSTER
 from strandline.broker.kafka.addresses import kafka_address
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, code_of
+from strandline.broker.kafka.errors import KafkaCode, code_of
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline
 from strandline.broker.kafka.handlers.operations import operations_of
 from strandline.broker.kafka.wire.admin.cluster import (
@@ -20,10 +20,8 @@ from strandline.broker.kafka.wire.admin.cluster import (
     DescribeClusterRequest,
 )
 from strandline.broker.kafka.wire.coordinator import (
-    GROUP,
     SEVERAL_SINCE,
     SHARE,
-    TRANSACTION,
     FindCoordinatorAnswer,
     FindCoordinatorRequest,
     FoundCoordinator,
@@ -67,7 +65,8 @@ from strandline.vocabulary.metadata import (
 Describe = Callable[[MetadataQuery, Caller], Awaitable[Described]]
 CreateMissing = Callable[[Iterable[str], Caller], Awaitable[Mapping[str, StrandlineError]]]
 NewIdentity = Callable[[Caller], Awaitable[ProducerIdentity]]
-FindGroups = Callable[[Iterable[str], Caller], Awaitable[Sequence[Endpoint | StrandlineError]]]
+FindCoordinators = Callable[[Iterable[str], Caller], Awaitable[Sequence[Endpoint | StrandlineError]]]
+InitTransactions = Callable[[InitProducerIdRequest, Call], Awaitable[InitProducerIdAnswer]]
 
 
 class ClusterApi:
@@ -77,7 +76,8 @@ class ClusterApi:
         self,
         describe: Describe,
         new_identity: NewIdentity,
-        find_groups: FindGroups,
+        init_transactions: InitTransactions,
+        coordinators: Mapping[int, FindCoordinators],
         create_missing: CreateMissing,
         live: Callable[[], Mapping[BrokerId, Registration]],
         suspected: Callable[[], Collection[BrokerId]],
@@ -86,15 +86,16 @@ class ClusterApi:
         access: Access,
         clock: Clock,
     ) -> None:
-        """The first three are those of this broker's handlers. `create_missing` has topics created, and
-        returns what to say of them; `suspected` has live brokers whose port refuses connections; `own` has
-        this broker's addresses."""
+        """The first three are those of this broker's handlers; `coordinators` has one for each kind of key
+        that is coordinated here. `create_missing` has topics created, and returns what to say of them;
+        `suspected` has live brokers whose port refuses connections; `own` has this broker's addresses."""
         self._controller_for = controller
         self._access = access
         self._clock = clock
         self._describe = describe
         self._new_identity = new_identity
-        self._find_groups = find_groups
+        self._init_transactions = init_transactions
+        self._coordinators = coordinators
         self._create_missing = create_missing
         self._live = live
         self._suspected = suspected
@@ -228,18 +229,16 @@ class ClusterApi:
     # --- coordinators and identities ---------------------------------------------------------
 
     async def find_coordinator(self, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorAnswer:
-        keys = request.keys
-        if request.kind != GROUP:
+        keys, find = request.keys, self._coordinators.get(request.kind)
+        if find is None:
             code, why = (
                 int(ErrorCode.INVALID_REQUEST),
                 f"keys of type {request.kind} have no coordinator here",
             )
-            if request.kind == TRANSACTION:
-                code, why = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), NO_TRANSACTIONS
-            elif request.kind == SHARE and call.version >= SEVERAL_SINCE:
+            if request.kind == SHARE and call.version >= SEVERAL_SINCE:
                 why = ""
             return FindCoordinatorAnswer(tuple(FoundCoordinator(key, code, why) for key in keys))
-        led_by = await self._find_groups(keys, call.caller)
+        led_by = await find(keys, call.caller)
         found = [self._coordinator(key, led, call) for key, led in zip(keys, led_by, strict=True)]
         return FindCoordinatorAnswer(tuple(found))
 
@@ -258,12 +257,12 @@ class ClusterApi:
         return FoundCoordinator(key, 0, no_error, address.broker, address.host, address.port)
 
     async def new_producer_id(self, request: InitProducerIdRequest, call: Call) -> InitProducerIdAnswer:
-        """A new identity with epoch 0, whichever the client had before. Half an identity is a mistake."""
-        half = request.transactional_id is None and (request.producer_id == -1) != (request.epoch == -1)
-        if half or request.transactional_id == "":
-            return InitProducerIdAnswer(error=int(ErrorCode.INVALID_REQUEST))
+        """A new identity with epoch 0, whichever the client had before, unless it has a transactional id.
+        Half an identity is a mistake."""
         if request.transactional_id is not None:
-            return InitProducerIdAnswer(error=int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+            return await self._init_transactions(request, call)
+        if (request.producer_id == -1) != (request.epoch == -1):
+            return InitProducerIdAnswer(error=int(ErrorCode.INVALID_REQUEST))
         try:
             identity = await self._new_identity(call.caller)
         except ClusterAuthorizationFailed as error:

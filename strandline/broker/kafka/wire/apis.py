@@ -23,7 +23,6 @@ from strandline.broker.kafka.wire.admin import (
     resources,
     topic_changes,
     topic_partitions,
-    transactions,
     users,
 )
 from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
@@ -31,6 +30,7 @@ from strandline.broker.kafka.wire.groups import administration, membership
 from strandline.broker.kafka.wire.groups import offsets as group_offsets
 from strandline.broker.kafka.wire.table.compiled import reading, writing
 from strandline.broker.kafka.wire.table.rows import NEVER, Struct
+from strandline.broker.kafka.wire.transactions import producers, tools
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -126,6 +126,20 @@ OFFSET_DELETE: Final = ApiWire(
     47, "OffsetDelete", 0, 0, NEVER, group_offsets.DELETE_REQUEST, group_offsets.DELETE_ANSWER
 )
 
+# --- transactions -----------------------------------------------------------------------------
+
+ADD_PARTITIONS_TO_TXN: Final = ApiWire(
+    24, "AddPartitionsToTxn", 0, 5, 3, producers.ADD_PARTITIONS_REQUEST, producers.ADD_PARTITIONS_ANSWER
+)
+ADD_OFFSETS_TO_TXN: Final = ApiWire(
+    25, "AddOffsetsToTxn", 0, 4, 3, producers.ADD_OFFSETS_REQUEST, producers.ADD_OFFSETS_ANSWER
+)
+END_TXN: Final = ApiWire(26, "EndTxn", 0, 5, 3, producers.END_REQUEST, producers.END_ANSWER)
+DESCRIBE_TRANSACTIONS: Final = ApiWire(
+    65, "DescribeTransactions", 0, 0, 0, tools.DESCRIBE_REQUEST, tools.DESCRIBE_ANSWER
+)
+LIST_TRANSACTIONS: Final = ApiWire(66, "ListTransactions", 0, 2, 0, tools.LIST_REQUEST, tools.LIST_ANSWER)
+
 # --- admin ------------------------------------------------------------------------------------
 
 CREATE_TOPICS: Final = ApiWire(
@@ -176,12 +190,6 @@ DESCRIBE_TOPIC_PARTITIONS: Final = ApiWire(
 )
 UNREGISTER_BROKER: Final = ApiWire(
     64, "UnregisterBroker", 0, 0, 0, cluster.UNREGISTER_REQUEST, cluster.UNREGISTER_ANSWER
-)
-DESCRIBE_TRANSACTIONS: Final = ApiWire(
-    65, "DescribeTransactions", 0, 0, 0, transactions.DESCRIBE_REQUEST, transactions.DESCRIBE_ANSWER
-)
-LIST_TRANSACTIONS: Final = ApiWire(
-    66, "ListTransactions", 0, 2, 0, transactions.LIST_REQUEST, transactions.LIST_ANSWER
 )
 LIST_CONFIG_RESOURCES: Final = ApiWire(
     74, "ListConfigResources", 0, 1, 0, resources.REQUEST, resources.ANSWER

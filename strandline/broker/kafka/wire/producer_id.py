@@ -11,7 +11,6 @@ from strandline.broker.kafka.wire.table.rows import (
     INT64,
     STRING,
     Struct,
-    constant,
     throttle,
 )
 
@@ -20,6 +19,8 @@ class InitProducerIdRequest(NamedTuple):
     """`producer_id` and `epoch`: the identity that the client had; -1 and -1 for none."""
 
     transactional_id: str | None
+    timeout_ms: int = 60_000
+    """Of its transactions."""
     producer_id: int = -1
     epoch: int = -1
 
@@ -33,7 +34,7 @@ class InitProducerIdAnswer(NamedTuple):
 REQUEST: Final = Struct(
     InitProducerIdRequest,
     STRING("transactional_id", nullable=0),
-    constant("transaction_timeout_ms", INT32, 60_000),
+    INT32("transaction_timeout_ms", "timeout_ms"),
     INT64("producer_id", since=3),
     INT16("producer_epoch", "epoch", since=3),
 )

@@ -13,11 +13,13 @@ from strandline.security.rights import Right
 
 TOPIC: Final = "tides"
 GROUP: Final = "harbour"
+TRANSACTIONAL_ID: Final = "ebb"
 REFUSED: Final = frozenset(
     {
         int(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         int(ErrorCode.GROUP_AUTHORIZATION_FAILED),
         int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     }
 )
 
@@ -28,7 +30,8 @@ def nothing_hidden(answer: Any) -> bool:
 
 @dataclass(frozen=True)
 class Case:
-    """`what` is a method or an API's description; `needs` are rights on `topic`, GROUP and the cluster.
+    """`what` is a method or an API's description; `needs` are rights on `topic`, GROUP,
+    TRANSACTIONAL_ID and the cluster.
     `hidden` says of an answer that what the caller may not see was left out."""
 
     what: Any
@@ -38,6 +41,8 @@ class Case:
     label: str = ""
     topic: str = TOPIC
     """What the rights to a topic are about."""
+    version: int | None = None
+    """Of a Kafka API; None: the last one."""
 
     @property
     def name(self) -> str:
@@ -52,6 +57,7 @@ class Case:
             ResourceType.TOPIC: self.topic,
             ResourceType.GROUP: GROUP,
             ResourceType.CLUSTER: CLUSTER_NAME,
+            ResourceType.TRANSACTIONAL_ID: TRANSACTIONAL_ID,
         }
         return [(right, names[right.of]) for right in self.needs]
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from strandline.adapters.codecs.groups import FIND_COORDINATOR, OFFSET_COMMIT
+from strandline.adapters.codecs.transactions import FIND_TRANSACTION_COORDINATOR, INIT_TRANSACTIONS
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.process import Broker
@@ -18,7 +19,8 @@ from strandline.security.principal import Principal
 from strandline.simulation.cluster import CONTROLLER_PORT, KAFKA_PORT
 from strandline.testing import SimulatedCluster
 from strandline.vocabulary.groups import CommittedOffset, OffsetCommit
-from tests.integration.security.support.cases import GROUP, TOPIC, Case
+from strandline.vocabulary.transactions import InitTransactions
+from tests.integration.security.support.cases import GROUP, TOPIC, TRANSACTIONAL_ID, Case
 
 ROOT: Final = Principal("root")
 SECURE: Final = {"authorizer": "acl", "super_users": str(ROOT)}
@@ -29,7 +31,13 @@ CALL_S: Final = 5.0
 
 def secure_cluster(seed: int = 1, brokers: int = 1, **further: Any) -> SimulatedCluster:
     """`further` settings of brokers."""
-    settings = {**SECURE, **further, "kafka_port": KAFKA_PORT, "offsets_topic_partitions": 1}
+    settings = {
+        **SECURE,
+        **further,
+        "kafka_port": KAFKA_PORT,
+        "offsets_topic_partitions": 1,
+        "transaction_state_topic_partitions": 1,
+    }
     return SimulatedCluster(seed=seed, brokers=brokers, broker_settings=settings, controller_settings=SECURE)
 
 
@@ -62,9 +70,17 @@ class Stage:
     # --- what there is -----------------------------------------------------------------------
 
     async def prepare(self) -> None:
-        """A topic."""
+        """A topic, and a transactional id."""
         with self.calls_by(ROOT):
             await self.cluster.create_topic(TOPIC, config={"retention.ms": "3600000"})
+
+        async def known() -> bool:
+            with self.calls_by(ROOT):
+                await self.call(FIND_TRANSACTION_COORDINATOR, TRANSACTIONAL_ID)
+                answer = await self.call(INIT_TRANSACTIONS, InitTransactions(TRANSACTIONAL_ID, 60_000))
+            return not isinstance(answer, StrandlineError)
+
+        await self.cluster.run_until(known, what="the transactional id is known")  # type: ignore[arg-type]
 
     async def commit(self) -> None:
         """A group without members, which has an offset."""
@@ -100,7 +116,7 @@ class Stage:
     async def outcome(self, case: Case, principal: Principal) -> Any:
         """The answer to a case's request, or the error with which it is refused."""
         if not isinstance(case.what, Method):
-            return await self.kafka(case.what, case.request, principal)
+            return await self.kafka(case.what, case.request, principal, version=case.version)
         with self.calls_by(principal):
             return await self.call(case.what, case.request)
 

@@ -1,0 +1,1 @@
+"""APIs of producers that have transactions, and of tools that look at these."""
