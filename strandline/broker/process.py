@@ -97,6 +97,8 @@ class Broker:
         self._session: BrokerSession | None = None
         self.manager: ReplicaManager | None = None
         """The replicas of this process, once it has opened its data folder. For those who look on."""
+        self.transactions: Transactions | None = None
+        """The same for the coordinators of transactions that it runs."""
         self._sessions = Sessions()
         self._key = MemberKey(host.new_id)
         self._audit = Audit(settings.audit_log, host.clock)
@@ -177,6 +179,7 @@ class Broker:
                 )
             )
             transactions = self._transactions(manager, view, topics, log, groups, producer_ids, transport)
+            self.transactions = transactions
             recorder = await stack.enter_async_context(
                 StateChangeRecorder(manager, topics, endpoint, self._settings, self._key)
             )
