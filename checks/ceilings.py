@@ -16,7 +16,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 880,
     "strandline/adapters": 14_140,
     "strandline/auditing": 1_170,
-    "strandline/broker": 40_860,
+    "strandline/broker": 40_940,
     "strandline/cli": 6_680,
     "strandline/client": 5_740,
     "strandline/config": 1_710,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 10_760,
-    "tests": 139_980,
+    "tests": 140_230,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

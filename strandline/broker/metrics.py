@@ -29,6 +29,8 @@ from strandline.broker.series.disk import DISK_METRICS, DiskSpace
 from strandline.broker.series.followers import FOLLOWER_METRICS, FollowerLags
 from strandline.broker.series.groups import GROUP_METRICS, GroupSeries
 from strandline.broker.series.partitions import PARTITION_METRICS, Coverage, PartitionSeries, coverage
+from strandline.broker.series.transactions import TRANSACTION_METRICS, read_transactions
+from strandline.broker.transactions.transactions import Transactions
 from strandline.client.events.metrics import EVENT_METRICS, read_writer
 from strandline.client.events.writer import EventWriter
 from strandline.security.quotas.bill import ClientQuotas
@@ -198,6 +200,7 @@ METRICS: Final = (
     *SESSION_METRICS, LEASE_S, *TLS_METRICS, *AUDIT_METRICS,
     *EVENT_METRICS,
     GROUPS, *GROUPS_IN.values(), GROUPS_LOADING, *GROUP_METRICS,
+    *TRANSACTION_METRICS,
 )  # fmt: skip
 
 
@@ -229,6 +232,7 @@ class BrokerMetrics:
         self,
         manager: ReplicaManager,
         groups: Groups,
+        transactions: Transactions,
         writers: Sequence[EventWriter],
         times: RequestTimes,
         refused: RefusedRequests,
@@ -241,6 +245,7 @@ class BrokerMetrics:
     ) -> None:
         self._manager = manager
         self._groups = groups
+        self._transactions = transactions
         self._writers = writers
         self._times = times
         self._refused = refused
@@ -280,6 +285,7 @@ class BrokerMetrics:
             *(THROTTLED_S.is_now(self._quotas.throttled_s(each), each) for each in Quota),
             *(sample for writer in self._writers for sample in read_writer(writer)),
             *self._read_groups(),
+            *read_transactions(self._transactions),
         ]
 
     def _read_replicas(self, series: PartitionSeries) -> Iterator[Sample]:

@@ -186,6 +186,7 @@ class Broker:
             metrics = BrokerMetrics(
                 manager,
                 groups,
+                transactions,
                 (groups.events, recorder.events),
                 self._times,
                 self._refused,

@@ -32,8 +32,10 @@ from strandline.broker.replicas.counts import OTHERS, Counts, TopicCounts
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replication.throttle import CopyThrottle
 from strandline.broker.storage.state_files.data_folder import DataFolder
+from strandline.broker.transactions.log_markers import LogMarkers
+from strandline.broker.transactions.transactions import Transactions
 from strandline.errors import StorageFailed
-from strandline.ids import NO_EPOCH, BrokerId, Offset, PartitionId, TopicPartition
+from strandline.ids import NO_EPOCH, OFFSETS_TOPIC, BrokerId, Offset, PartitionId, TopicPartition
 from strandline.ports import LinkState
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
@@ -269,6 +271,7 @@ def metrics_of(manager: ReplicaManager, quotas: ClientQuotas = UNLIMITED) -> Bro
     return BrokerMetrics(
         manager,
         groups,
+        transactions_of(manager, view, topics),
         (groups.events,),
         RequestTimes(CLOCK),
         RefusedRequests(CLOCK),
@@ -278,6 +281,27 @@ def metrics_of(manager: ReplicaManager, quotas: ClientQuotas = UNLIMITED) -> Bro
         lambda: 1.5,
         throttle,
         quotas,
+    )
+
+
+def transactions_of(manager: ReplicaManager, view: ClusterView, topics: InternalTopics) -> Transactions:
+    async def no_id() -> int:
+        raise AssertionError("no producer asks for an id")
+
+    async def place_of_group(group: str) -> TopicPartition:
+        return TopicPartition(OFFSETS_TOPIC, 0)
+
+    return Transactions(
+        manager,
+        view,
+        topics,
+        LogMarkers(lambda name: manager.named(*name)),
+        place_of_group,
+        no_id,
+        manager.settings,
+        lambda: True,
+        GrpcTransport(),
+        OPEN,
     )
 
 

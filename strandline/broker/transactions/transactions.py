@@ -89,6 +89,11 @@ class Transactions:
         """Partitions of which this broker has to read the transactions yet, or cannot read them."""
         return sum(not partition.active for partition in self._coordinators)
 
+    @property
+    def open_partitions(self) -> int:
+        """Partitions of the transactions that are open or ending here."""
+        return sum(partition.open_partitions for partition in self._coordinators)
+
     def _publish(self, event: TransactionEvent) -> None:
         self.events[event.kind] += 1
         if event.reason in (AbortReason.TIMEOUT, AbortReason.ADMINISTRATOR):
