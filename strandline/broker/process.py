@@ -222,7 +222,7 @@ class Broker:
             view,
             topics,
             LogMarkers(log.replica),
-            groups.handlers.place_of,
+            groups.handlers.place,
             producer_ids.new,
             self._settings,
             self._holds_lease,

@@ -147,9 +147,9 @@ class GroupHandlers:
 
         return await self._finder.find_all(groups, check)
 
-    async def place_of(self, group: str) -> TopicPartition:
-        """The partition of `__consumer_offsets` with the group's offsets. Raises CoordinatorNotAvailable."""
-        check_group(group)
+    async def place(self, group: str) -> TopicPartition:
+        """The partition that has the group's offsets: a transaction with some of these has it among its
+        partitions. Raises CoordinatorNotAvailable."""
         return await self._finder.place(group)
 
     async def _ask(self, asked: Asks[Answered], by: Principal | None = None) -> Answered:

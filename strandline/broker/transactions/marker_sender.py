@@ -16,6 +16,7 @@ from strandline.config.limits import MARKERS_PER_CALL_MAX
 from strandline.errors import LeaderNotAvailable, StrandlineError
 from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import Clock
+from strandline.tasks import in_slices
 from strandline.vocabulary.transactions import Marker, MarkerEntry
 
 logger = structlog.get_logger(__name__)
@@ -74,12 +75,12 @@ class MarkerSender:
         """Tries each partition that is left once; those that have the marker now, or are gone."""
         places = await self._locate(delivery.left)
         delivery.error = LeaderNotAvailable("no leader is known")
-        outcomes = {
-            name: self._begin(leader, MarkerEntry(name, marker)) for name, leader in places.leaders.items()
-        }
-        await settle(outcomes.values())
+        begun = await in_slices(
+            lambda at: self._begin(at[1], MarkerEntry(at[0], marker)), places.leaders.items(), self._clock
+        )
+        await settle(begun)
         done = set(places.gone)
-        for name, outcome in outcomes.items():
+        for name, outcome in zip(places.leaders, begun, strict=True):
             if (error := outcome.result()) is None:
                 done.add(name)
             else:

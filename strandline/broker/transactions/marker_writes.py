@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from strandline.errors import StrandlineError
-from strandline.ports import Caller
+from strandline.ports import Caller, Clock
 from strandline.security.access import Access
+from strandline.tasks import in_slices
 from strandline.vocabulary.transactions import MarkerBatch, MarkerEntry
 
 MARKER_APPEND_MS: Final = 2_000
@@ -35,9 +36,10 @@ class MarkerWriter(Protocol):
 class MarkerWrites:
     """Writes markers of coordinators here and elsewhere."""
 
-    def __init__(self, writer: MarkerWriter, access: Access) -> None:
+    def __init__(self, writer: MarkerWriter, access: Access, clock: Clock) -> None:
         self._writer = writer
         self._access = access
+        self._clock = clock
 
     def begin(self, entry: MarkerEntry) -> Outcome:
         """Writes one marker."""
@@ -48,7 +50,7 @@ class MarkerWrites:
     async def write(self, batch: MarkerBatch, caller: Caller) -> Sequence[StrandlineError | None]:
         """Raises as `Access.check_broker`: only the broker that it names sends a coordinator's markers."""
         self._access.check_broker(caller, batch.broker_id)
-        outcomes = [self.begin(entry) for entry in batch.entries]
+        outcomes = await in_slices(self.begin, batch.entries, self._clock)
         await settle(outcomes)
         return [outcome.result() for outcome in outcomes]
 

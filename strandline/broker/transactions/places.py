@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.errors import LeaderNotAvailable
+from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, TopicPartition
 
 
@@ -42,8 +42,8 @@ class PartitionPlaces:
         """The leaders that ZooKeeper shows, or showed at the last reading."""
         try:
             cluster, _ = await self._view.describe(sorted({name.topic for name in names}))
-        except LeaderNotAvailable:
-            return {}
+        except StrandlineError:
+            return {}  # the next look will do
         wanted, found = set(names), dict[TopicPartition, BrokerId]()
         for topic in cluster.topics:
             for each in topic.partitions:

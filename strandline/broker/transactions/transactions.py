@@ -48,7 +48,7 @@ class Transactions:
     ) -> None:
         self.events: Counter[EventKind] = Counter()
         """What happened to transactions that are coordinated here."""
-        self.writes = MarkerWrites(writer, access)
+        self.writes = MarkerWrites(writer, access, manager.clock)
         send_markers = sending(manager, transport, WRITE_MARKERS, MarkerBatch, MARKER_CALL_S)
         places = PartitionPlaces(manager, view)
         self._sender = MarkerSender(manager.me, places.of, self.writes, send_markers, manager.clock)

@@ -84,7 +84,7 @@ class Cluster:
         if broker in self.down:
             raise BrokerNotAvailable("down")
         batch = MarkerBatch(ME, entries)
-        results = await MarkerWrites(self.logs[broker], MEMBERS).write(batch, CALLER)
+        results = await MarkerWrites(self.logs[broker], MEMBERS, HandClock()).write(batch, CALLER)
         if self.lost_answers:
             self.lost_answers -= 1
             raise OutcomeUnknown("lost")
@@ -100,7 +100,7 @@ class Cluster:
 
     @asynccontextmanager
     async def sending(self) -> AsyncIterator[MarkerSender]:
-        writes = MarkerWrites(self.logs[ME], MEMBERS)
+        writes = MarkerWrites(self.logs[ME], MEMBERS, HandClock())
         sender = MarkerSender(ME, self.locate, writes, self.send, HandClock())
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(sender.run())
@@ -226,7 +226,7 @@ async def test_only_brokers_write_markers() -> None:
     logs = Logs()
     batch = MarkerBatch(TWO, [MarkerEntry(A, Marker(PRODUCER, commit=True, coordinator_epoch=1))])
     with pytest.raises(ClusterAuthorizationFailed):
-        await MarkerWrites(logs, Access(Authorizer(None))).write(batch, CALLER)
+        await MarkerWrites(logs, Access(Authorizer(None)), HandClock()).write(batch, CALLER)
     assert not logs.written
 
 
@@ -234,4 +234,4 @@ async def test_a_leader_answers_each_marker_in_order() -> None:
     logs = Logs(errors={B: NotLeaderOrFollower("elsewhere")})
     marker = Marker(PRODUCER, commit=True, coordinator_epoch=1)
     batch = MarkerBatch(TWO, [MarkerEntry(name, marker) for name in (A, B, C)])
-    assert await MarkerWrites(logs, MEMBERS).write(batch, CALLER) == [None, logs.errors[B], None]
+    assert await MarkerWrites(logs, MEMBERS, HandClock()).write(batch, CALLER) == [None, logs.errors[B], None]
