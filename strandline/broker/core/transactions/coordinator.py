@@ -144,9 +144,9 @@ class TransactionCoordinator:
             case InitTransactions(transactional_id):
                 held = self._held(transactional_id)
                 return held is None or (held.idle and held.epochs_used_up)
-            case EndTransaction(transactional_id, next_epoch=True):
+            case EndTransaction(transactional_id, producer, next_epoch=True):
                 held = self._held(transactional_id)
-                return held is not None and held.epochs_used_up
+                return held is not None and held.epochs_used_up and held.holder == producer
         return False
 
     def handle(

@@ -40,6 +40,9 @@ STATES: Final = (
 )
 """In the order of their numbers. Dead has one in Kafka, but no record."""
 
+NULL: Final = -1
+"""The length of an array that is null."""
+
 PREVIOUS_ID_TAG: Final = 0
 NEXT_ID_TAG: Final = 1
 CLIENT_VERSION_TAG: Final = 2
@@ -177,13 +180,16 @@ def _state(reader: RecordReader) -> TransactionState:
 
 
 def _partitions(reader: RecordReader, *, flexible: bool) -> frozenset[TopicPartition]:
-    def count() -> int:
-        return reader.uvarint() - 1 if flexible else reader.int32()
+    def count(least: int) -> int:
+        number = reader.uvarint() - 1 if flexible else reader.int32()
+        if number < least:
+            raise reader.refuse(f"an array of {number} elements")
+        return number
 
     found: set[TopicPartition] = set()
-    for _ in range(count()):
+    for _ in range(count(NULL)):
         topic = reader.compact_string() if flexible else reader.string()
-        for _ in range(count()):
+        for _ in range(count(0)):
             name = TopicPartition(topic, reader.int32())
             if name in found or check_name(name) is not None:
                 raise reader.refuse(f"partition {name!r:.300} is there twice, or is none")

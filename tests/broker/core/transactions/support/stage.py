@@ -70,12 +70,17 @@ class Stage:
     written by `mark`."""
 
     def __init__(
-        self, limits: TransactionLimits = LIMITS, *, log: Iterable[Record] = (), at_s: float = 100.0
+        self,
+        limits: TransactionLimits = LIMITS,
+        *,
+        log: Iterable[Record] = (),
+        at_s: float = 100.0,
+        wall_ahead_ms: int = 0,
     ) -> None:
         self.limits = limits
         self.core = TransactionCoordinator(limits)
         self.at_s = at_s
-        self.wall_ahead_ms = 0
+        self.wall_ahead_ms = wall_ahead_ms
         self.log = list(log)
         self.answers: dict[int, Any] = {}
         self.events: list[TransactionEvent] = []
@@ -146,8 +151,8 @@ class Stage:
 
     def elsewhere(self, *, wall_ahead_ms: int = 0) -> Stage:
         """The coordinator that takes over: it has read this one's log."""
-        stage = Stage(self.limits, log=self.log, at_s=self.at_s)
-        stage.ids, stage.wall_ahead_ms = self.ids, wall_ahead_ms
+        stage = Stage(self.limits, log=self.log, at_s=self.at_s, wall_ahead_ms=wall_ahead_ms)
+        stage.ids = self.ids
         return stage
 
     def unload(self) -> None:
@@ -186,8 +191,8 @@ class Stage:
     def add(self, producer: ProducerIdentity, *partitions: TopicPartition, name: str = NAME) -> int:
         return self.ask(AddPartitions(name, producer, partitions))
 
-    def verify(self, producer: ProducerIdentity, *partitions: TopicPartition) -> int:
-        return self.ask(AddPartitions(NAME, producer, partitions, verify_only=True))
+    def verify(self, producer: ProducerIdentity, *partitions: TopicPartition, name: str = NAME) -> int:
+        return self.ask(AddPartitions(name, producer, partitions, verify_only=True))
 
     def end(self, producer: ProducerIdentity, *, commit: bool, v2: bool = True, name: str = NAME) -> int:
         request = EndTransaction(name, producer, commit, v2)
