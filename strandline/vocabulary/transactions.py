@@ -43,8 +43,7 @@ class TransactionState(Enum):
 class InitTransactions(Asks[ProducerIdentity]):
     """Fences earlier producers of this id, ends their transaction, and asks for an identity.
 
-    `producer`: the identity that the client has (KIP-360), or NO_PRODUCER. `new_id` is one that no producer
-    has, if the broker has one at hand: for a new transactional id, and once the epochs are used up.
+    `producer`: the identity that the client has (KIP-360), or NO_PRODUCER.
     """
 
     transactional_id: str

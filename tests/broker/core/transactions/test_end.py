@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strandline.broker.core.transactions.coordinator import EXPIRY_CHECK_MS
 from strandline.broker.core.transactions.effects import AbortReason, EventKind, SendMarkers
 from strandline.broker.core.transactions.requests import End
 from strandline.errors import (
@@ -65,6 +66,7 @@ def test_markers_of_another_epoch_do_not_count() -> None:
     stage.play(stage.core.marked(NAME, producer, [A], stage.now))
     stage.play(stage.core.marked("unknown", producer, [A], stage.now))
     assert stage.state.value == "PrepareCommit"
+    assert stage.core.next_deadline() == 100 + EXPIRY_CHECK_MS / 1000, "its timeout is over"
     stage.mark()
     assert stage.state.value == "CompleteCommit"
 

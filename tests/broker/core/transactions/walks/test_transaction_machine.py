@@ -19,7 +19,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from strandline.broker.core.coordinators.effects import Append
 from strandline.broker.core.transactions.effects import SendMarkers
@@ -43,7 +43,7 @@ FRESH, WORN = "fresh", "worn"
 NAMES = st.sampled_from([FRESH, WORN])
 PARTITIONS = st.lists(st.sampled_from(names(0, 1, 2)), min_size=1, max_size=3, unique=True)
 WORN_OUT = ProducerIdentity(5, EPOCH_MAX - 3)
-OUTCOMES = st.sampled_from(["written"] * 10 + ["failed", "unknown", "later"])
+OUTCOMES = st.sampled_from(["written"] * 6 + ["failed", "unknown", "later"])
 """Of the appends of one step. Unknown: it fails, and is in the log for all that. Later: of a later step."""
 
 
@@ -195,7 +195,10 @@ class TransactionMachine(RuleBasedStateMachine):
     def init(self, name: str, back: int, v2: bool, outcome: str) -> None:
         given = NO_PRODUCER if back < 0 else self.identity(name, back)
         self.calls[self.stage.asked + 1] = ("init", name, (given, self.versions.get(given, v2)))
+        waiting, known = len(self.stage.wanted), self.ids[name]
         self.stage.init(given, name)
+        if known.open is not None and given not in (NO_PRODUCER, known.given[-1]):
+            assert len(self.stage.wanted) == waiting, f"{given} ends {known.open}, and is fenced"
         self.settle(outcome)
 
     @rule(name=NAMES, back=st.sampled_from([0, 0, 0, 0, 1, 2]), partitions=PARTITIONS, outcome=OUTCOMES)
@@ -233,6 +236,21 @@ class TransactionMachine(RuleBasedStateMachine):
         self.add(name, 0, partitions, outcomes[0])
         self.end(name, 0, commit, outcomes[1])
 
+    @precondition(lambda self: self.undecided())
+    @rule(back=st.integers(-1, 2), outcome=OUTCOMES)
+    def interrupt(self, back: int, outcome: str) -> None:
+        """A twin, or the producer itself, comes while a transaction is open."""
+        self.init(self.undecided()[0], back, True, outcome)
+
+    @precondition(lambda self: self.undecided())
+    @rule(outcome=OUTCOMES)
+    def time_out(self, outcome: str) -> None:
+        self.later(TIMEOUT_MS // 1000, outcome)
+
+    def undecided(self) -> list[str]:
+        """The ids with an open transaction."""
+        return [name for name, known in self.ids.items() if known.open and known.open.decision is None]
+
     # --- the world ---------------------------------------------------------------------------
 
     @rule(outcome=OUTCOMES)
@@ -262,7 +280,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.stage.play(self.stage.core.marked(name, sent.producer, done, self.stage.now))
         self.settle(outcome)
 
-    @rule(seconds=st.sampled_from([0, 1, 5, 30, 61, 200]), outcome=OUTCOMES)
+    @rule(seconds=st.sampled_from([0, 1, 5, 61, 61, 200]), outcome=OUTCOMES)
     def later(self, seconds: int, outcome: str = "written") -> None:
         self.stage.later(seconds)
         self.settle(outcome)
@@ -300,6 +318,12 @@ class TransactionMachine(RuleBasedStateMachine):
         total = sum(len(each.partitions) for each in described if each is not None)
         assert self.stage.core.open_partitions == total
 
+    @invariant()
+    def an_open_transaction_has_a_timeout(self) -> None:
+        if self.undecided() and not self.stage.wanted:
+            deadline = self.stage.core.next_deadline()
+            assert deadline is not None and deadline <= self.stage.at_s + TIMEOUT_MS / 1000
+
     def teardown(self) -> None:
         """All faults end."""
         self.settle("written")
@@ -308,7 +332,8 @@ class TransactionMachine(RuleBasedStateMachine):
         for name, known in self.ids.items():
             described = self.described(name)
             assert described is None or described.state in IDLE | ENDING
-            self.mark(name, len(known.unmarked))
+            if known.unmarked:
+                self.mark(name, len(known.unmarked))
             self.later(1)
             assert known.open is None
         assert self.stage.core.open_partitions == 0
