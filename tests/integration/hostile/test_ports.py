@@ -43,6 +43,8 @@ MEMBER_RPCS: Final = [
     *rpcs_of(log_pb2, "Log"), *rpcs_of(replication_pb2, "Replication"), *rpcs_of(group_pb2, "Groups"),
     *rpcs_of(transaction_pb2, "Transactions"),
 ]  # fmt: skip
+OF_BROKERS: Final = ("Replication", "WriteMarkers", "AdmitPartitions")
+"""In the paths of calls that only the port of members serves."""
 LOGIN_RPCS: Final = rpcs_of(auth_pb2, "Auth") * 5
 ADMIN_RPCS: Final = rpcs_of(admin_pb2, "Admin")
 OF_MEMBERS: Final = {"leader_id": lambda random: random.choice((1, 1, 1, 2))}
@@ -147,7 +149,7 @@ def admin_calls(target: Watched, pem: Pem | None = None) -> Attack:
 
 
 def calls_before_the_login(stage: Stage, _: Watched) -> Attack:
-    rpcs = [*LOGIN_RPCS, *(rpc for rpc in MEMBER_RPCS if "Replication" not in rpc.path)]
+    rpcs = [*LOGIN_RPCS, *(rpc for rpc in MEMBER_RPCS if not any(each in rpc.path for each in OF_BROKERS))]
     return CallAttack(f"127.0.0.1:{stage.login_port}", rpcs, [FUZZED], OF_MEMBERS)
 
 
