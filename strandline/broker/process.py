@@ -35,6 +35,7 @@ from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.controller import ADMIN_TIMEOUT_MS, controller_link
 from strandline.broker.metadata.internal_topics import InternalTopics
 from strandline.broker.metrics import METRICS, BrokerMetrics
+from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.upkeep.compaction_task import compact_logs
 from strandline.broker.replicas.upkeep.retention import apply_retention, flush_aged
@@ -50,7 +51,7 @@ from strandline.broker.transactions.transactions import Transactions
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.host import CoordinationSession, ServiceHost
-from strandline.ids import BrokerId
+from strandline.ids import BrokerId, TopicPartition
 from strandline.ports import Transport
 from strandline.security.access import Access
 from strandline.security.authorizer import Authorizer
@@ -61,6 +62,7 @@ from strandline.serving.serve import Serving
 from strandline.standing_warnings import warn_while_unsafe
 from strandline.tasks import contained
 from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.transactions import Marker
 
 logger = structlog.get_logger(__name__)
 
@@ -166,19 +168,10 @@ class Broker:
             stack.push_async_callback(transport.close)
             controller = controller_link(view, transport, self._clock)
             topics = InternalTopics(manager, view, controller)
-            groups = await stack.enter_async_context(
-                Groups(
-                    manager,
-                    view,
-                    topics,
-                    endpoint,
-                    self._settings,
-                    self._holds_lease,
-                    self._key,
-                    self.access,
-                )
+            groups, transactions = self._coordinators(
+                manager, view, topics, log, producer_ids, endpoint, transport
             )
-            transactions = self._transactions(manager, view, topics, log, groups, producer_ids, transport)
+            await stack.enter_async_context(groups)
             self.transactions = transactions
             recorder = await stack.enter_async_context(
                 StateChangeRecorder(manager, topics, endpoint, self._settings, self._key)
@@ -207,28 +200,48 @@ class Broker:
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
 
-    def _transactions(
+    def _coordinators(
         self,
         manager: ReplicaManager,
         view: ClusterView,
         topics: InternalTopics,
         log: Handlers,
-        groups: Groups,
         producer_ids: ProducerIds,
+        endpoint: Endpoint,
         transport: Transport,
-    ) -> Transactions:
-        return Transactions(
+    ) -> tuple[Groups, Transactions]:
+        """Those of groups and those of transactions, which know each other."""
+
+        def marked(leadership: Leadership, marker: Marker) -> None:
+            groups.marked(leadership, marker)
+
+        async def place(group: str) -> TopicPartition:
+            return await groups.handlers.place(group)
+
+        transactions = Transactions(
             manager,
             view,
             topics,
-            LogMarkers(log.replica),
-            groups.handlers.place,
+            LogMarkers(log.replica, marked),
+            place,
             producer_ids.new,
             self._settings,
             self._holds_lease,
             transport,
             self.access,
         )
+        groups = Groups(
+            manager,
+            view,
+            topics,
+            endpoint,
+            self._settings,
+            self._holds_lease,
+            self._key,
+            self.access,
+            transactions.admission,
+        )
+        return groups, transactions
 
     def _kafka_router(
         self,
@@ -243,7 +256,7 @@ class Broker:
         return kafka_router(
             log,
             groups.handlers,
-            transactions.handlers,
+            transactions,
             manager,
             view,
             controller_link(view, transport, self._clock, timeout_ms=ADMIN_TIMEOUT_MS),

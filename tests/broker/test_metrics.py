@@ -258,6 +258,7 @@ def metrics_of(manager: ReplicaManager, quotas: ClientQuotas = UNLIMITED) -> Bro
     view = ClusterView(manager, manager.settings, CLOCK)
     throttle = CopyThrottle(manager.settings, CLOCK)
     topics = InternalTopics(manager, view, controller_link(view, GrpcTransport(), CLOCK))
+    transactions = transactions_of(manager, view, topics)
     groups = Groups(
         manager,
         view,
@@ -267,11 +268,12 @@ def metrics_of(manager: ReplicaManager, quotas: ClientQuotas = UNLIMITED) -> Bro
         lambda: True,
         MemberKey(HOST.new_id),
         OPEN,
+        transactions.admission,
     )
     return BrokerMetrics(
         manager,
         groups,
-        transactions_of(manager, view, topics),
+        transactions,
         (groups.events,),
         RequestTimes(CLOCK),
         RefusedRequests(CLOCK),
@@ -295,7 +297,7 @@ def transactions_of(manager: ReplicaManager, view: ClusterView, topics: Internal
         manager,
         view,
         topics,
-        LogMarkers(lambda name: manager.named(*name)),
+        LogMarkers(lambda name: manager.named(*name), lambda leadership, marker: None),
         place_of_group,
         no_id,
         manager.settings,

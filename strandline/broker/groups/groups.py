@@ -41,7 +41,7 @@ class Groups:
         holds_lease: Callable[[], bool],
         key: MemberKey,
         access: Access,
-        admission: TransactionAdmission | None = None,
+        admission: TransactionAdmission,
     ) -> None:
         self._clock = manager.host.clock
         self.events = topics.event_writer(group_events_topic(settings), endpoint, settings, key)

@@ -39,7 +39,6 @@ from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
     StrandlineError,
-    TransactionalIdAuthorizationFailed,
 )
 from strandline.ids import (
     NO_TOPIC_ID,
@@ -116,7 +115,7 @@ class GroupHandlers:
         topics: InternalTopics,
         settings: BrokerSettings,
         access: Access,
-        admission: TransactionAdmission | None = None,
+        admission: TransactionAdmission,
     ) -> None:
         self._access = access
         self._admission = admission
@@ -245,8 +244,6 @@ class GroupHandlers:
     async def _admit(self, request: TxnOffsetCommit, place: TopicPartition) -> None:
         """Raises the refusal of the transaction's coordinator. One that another try may change becomes
         CoordinatorLoading: clients ask this broker again, and do not look for the group's coordinator."""
-        if self._admission is None:
-            raise TransactionalIdAuthorizationFailed("this broker has no coordinators of transactions")
         answers = await self._admission.admit(
             request.transactional_id, request.producer, [place], add=request.add
         )

@@ -42,6 +42,8 @@ from strandline.broker.log.handlers import Handlers
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.transactions.handlers import TransactionHandlers
+from strandline.broker.transactions.rights import TransactionRights
+from strandline.broker.transactions.transactions import Transactions
 from strandline.client.controller_link import ControllerLink
 from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Clock
@@ -53,7 +55,7 @@ from strandline.vocabulary.metadata import Endpoint
 def kafka_router(
     log: Handlers,
     groups: GroupHandlers,
-    transactions: TransactionHandlers,
+    transactions: Transactions,
     manager: ReplicaManager,
     view: ClusterView,
     controller: ControllerLink,
@@ -72,12 +74,12 @@ def kafka_router(
     topics = TopicsApi(requests, view.outlines, leaders, defaults, access, clock)
     configs = ConfigsApi(requests, view.outlines, settings, own, access, clock)
     on_demand = TopicsOnDemand(requests, defaults, access, clock, settings, leaders)
-    producers = TransactionProducersApi(transactions, access)
+    producers = TransactionProducersApi(transactions.handlers, access)
     cluster = ClusterApi(
         log.metadata,
         log.new_identity,
         producers.init,
-        {GROUP: groups.find_coordinators, TRANSACTION: transactions.find_coordinators},
+        {GROUP: groups.find_coordinators, TRANSACTION: transactions.handlers.find_coordinators},
         on_demand.create,
         lambda: manager.live,
         lambda: manager.peers.suspected,
@@ -90,7 +92,7 @@ def kafka_router(
     large = Answers(clock)
     return Router(
         (
-            produce_api(log, hints, clock),
+            produce_api(log, transactions.rights, hints, clock),
             fetch_api(log, hints, manager, settings, own, traffic),
             Api(apis.LIST_OFFSETS, answered(lists.list_offsets)),
             Api(apis.METADATA, answered(cluster.metadata)),
@@ -113,7 +115,7 @@ def kafka_router(
             Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
             *describing_apis(log, manager, cluster, large),
             *group_apis(groups, settings, access, clock),
-            *transaction_apis(transactions, producers, large, clock),
+            *transaction_apis(transactions.handlers, producers, large, clock),
             *(sasl_apis(logins, settings, clock) if logins.mechanisms else ()),
         ),
         lambda: Place(view.cluster_id, own.id) if view.cluster_id else None,
@@ -162,9 +164,9 @@ def fetch_api(
     return Api(apis.FETCH, fetches.handle, wait=fetches.wait)
 
 
-def produce_api(log: Handlers, hints: LeaderHints, clock: Clock) -> Api[Any, Any]:
+def produce_api(log: Handlers, rights: TransactionRights, hints: LeaderHints, clock: Clock) -> Api[Any, Any]:
     """Produce, which begins once the caller has paid for what it wrote before."""
-    produces = ProduceApi(log, hints, clock)
+    produces = ProduceApi(log, rights, hints, clock)
     paid_before = (Quota.PRODUCER_BYTE_RATE,)
     return Api(apis.PRODUCE, produces.handle, produces.begin, paid_before=paid_before, changes=True)
 

@@ -6,15 +6,17 @@ from enum import IntEnum
 from typing import Final
 
 from strandline.errors import (
+    ConcurrentTransactions,
     CoordinatorLoading,
+    CoordinatorNotAvailable,
     DuplicateSequence,
     ErrorCode,
     GenerationOfNoGroup,
     OutcomeUnknown,
     ProducerFenced,
     StrandlineError,
-    UnsupportedCompression,
     TransactionAbortable,
+    UnsupportedCompression,
 )
 
 OWN_CODES_MIN: Final = 1_000
@@ -41,11 +43,9 @@ class KafkaCode(IntEnum):
     REBOOTSTRAP_REQUIRED = 129
 
 
-NO_TRANSACTIONS: Final = "strandline has no transactions: leave transactional.id out"
-"""Goes with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take for fatal. A retriable error would make
-librdkafka wait forever."""
-
 PRODUCE_STORAGE_SINCE: Final = 4
+PRODUCE_ABORTABLE_SINCE: Final = 11
+"""Clients of earlier versions do not know TRANSACTION_ABORTABLE."""
 FETCH_STORAGE_SINCE: Final = 6
 """Clients of earlier versions do not know KAFKA_STORAGE_ERROR."""
 FETCH_EPOCHS_SINCE: Final = 9
@@ -85,13 +85,21 @@ def produce_code(error: StrandlineError, version: int) -> int:
     OUT_OF_ORDER_SEQUENCE_NUMBER, as from Kafka, for a batch that is older than those that are remembered: to
     clients, DUPLICATE_SEQUENCE_NUMBER is success. But a log that took a later batch of the producer first
     (KIP-360) does not have this one. Of a codec that is none, Kafka's brokers say no more than that they
-    failed: producers give up at once, as at the error of that name."""
+    failed: producers give up at once, as at the error of that name.
+
+    NOT_ENOUGH_REPLICAS, which producers try again, while the coordinator of a transaction does not answer."""
     if isinstance(error, OutcomeUnknown):
         return int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if isinstance(error, DuplicateSequence):
         return int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     if isinstance(error, UnsupportedCompression):
         return int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if isinstance(error, ProducerFenced):
+        return int(ErrorCode.INVALID_PRODUCER_EPOCH)
+    if isinstance(error, ConcurrentTransactions | CoordinatorNotAvailable):
+        return int(ErrorCode.NOT_ENOUGH_REPLICAS)
+    if isinstance(error, TransactionAbortable) and version < PRODUCE_ABORTABLE_SINCE:
+        return int(ErrorCode.INVALID_TXN_STATE)
     return _known(code_of(error), storage=version >= PRODUCE_STORAGE_SINCE)
 
 

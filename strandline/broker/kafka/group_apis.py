@@ -30,6 +30,7 @@ def group_apis(
         Api(apis.HEARTBEAT, answered(members.heartbeat), urgent=True),
         Api(apis.LEAVE_GROUP, answered(members.leave), urgent=True, changes=True),
         Api(apis.OFFSET_COMMIT, answered(offsets.commit), urgent=True, changes=True),
+        Api(apis.TXN_OFFSET_COMMIT, answered(offsets.commit_in_transaction), urgent=True, changes=True),
         Api(apis.OFFSET_FETCH, large.bounded(offsets.fetch)),
         Api(apis.OFFSET_DELETE, answered(offsets.delete), changes=True),
         Api(apis.LIST_GROUPS, large.bounded(administration.list)),

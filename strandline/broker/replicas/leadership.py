@@ -261,10 +261,6 @@ class Leadership:
             done(produced)
         self.turn()
 
-    def produce_marker(self, marker: Marker, *, timeout_ms: int, done: OnProduced) -> None:
-        """Appends the end of a producer's transaction. `done` is called once, when it commits."""
-        raise NotEnoughReplicas(f"{self.replica.name} takes no marker of {marker.producer} yet")
-
     # --- events ------------------------------------------------------------------------------
 
     def fetched(

@@ -6,28 +6,41 @@ from collections.abc import Callable
 from functools import partial
 
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
+from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.errors import StrandlineError
-from strandline.ids import TopicPartition
-from strandline.vocabulary.transactions import MarkerEntry
+from strandline.ids import OFFSETS_TOPIC, TopicPartition
+from strandline.vocabulary.transactions import Marker, MarkerEntry
 
 Done = Callable[[StrandlineError | None], None]
 
 
-class LogMarkers:
-    """Fulfils `MarkerWriter`. `replica` raises what refuses a partition."""
+Marked = Callable[[Leadership, Marker], None]
 
-    def __init__(self, replica: Callable[[TopicPartition], Replica]) -> None:
+
+class LogMarkers:
+    """Fulfils `MarkerWriter`. `replica` raises what refuses a partition; `marked` is called for each marker
+    that is committed, before the coordinator hears of it."""
+
+    def __init__(self, replica: Callable[[TopicPartition], Replica], marked: Marked) -> None:
         self._replica = replica
+        self._marked = marked
 
     def write(self, entry: MarkerEntry, done: Done, *, timeout_ms: int) -> None:
         """As `MarkerWriter.write`."""
         try:
             leadership = self._replica(entry.name).led()
-            leadership.produce_marker(entry.marker, timeout_ms=timeout_ms, done=partial(_tell, done))
+            committed = partial(self._committed, leadership, entry, done)
+            leadership.produce_marker(entry.marker, timeout_ms=timeout_ms, done=committed)
         except StrandlineError as error:
             done(error)
 
-
-def _tell(done: Done, outcome: ProduceOutcome) -> None:
-    done(outcome if isinstance(outcome, StrandlineError) else None)
+    def _committed(
+        self, leadership: Leadership, entry: MarkerEntry, done: Done, outcome: ProduceOutcome
+    ) -> None:
+        if isinstance(outcome, StrandlineError):
+            done(outcome)
+            return
+        if entry.name.topic == OFFSETS_TOPIC:
+            self._marked(leadership, entry.marker)
+        done(None)

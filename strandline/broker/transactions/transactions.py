@@ -22,6 +22,7 @@ from strandline.broker.transactions.marker_writes import MARKER_CALL_S, MarkerWr
 from strandline.broker.transactions.partition import TRANSACTIONS
 from strandline.broker.transactions.peer_calls import sending
 from strandline.broker.transactions.places import PartitionPlaces
+from strandline.broker.transactions.rights import TransactionRights
 from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Transport
 from strandline.security.access import Access
@@ -72,6 +73,7 @@ class Transactions:
         answer_s = settings.transaction_append_timeout_ms / 1000 + ANSWER_SLACK_S
         send_questions = sending(manager, transport, ADMIT_PARTITIONS, AdmissionBatch, answer_s)
         self.admission = TransactionAdmission(manager.me, finder, send_questions, manager.clock)
+        self.rights = TransactionRights(manager, self.admission)
 
     async def run(self) -> None:
         """Runs coordinators, markers and admissions until cancelled."""

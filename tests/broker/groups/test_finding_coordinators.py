@@ -47,7 +47,9 @@ async def test_the_controller_is_asked_once_for_all_groups_of_a_request(tmp_path
     topics = NoTopic()
     async with seated(tmp_path) as seat:
         view = ClusterView(seat.manager, settings(), CLOCK)
-        handlers = GroupHandlers(seat.manager, view, cast(Any, None), cast(Any, topics), settings(), OPEN)
+        handlers = GroupHandlers(
+            seat.manager, view, cast(Any, None), cast(Any, topics), settings(), OPEN, cast(Any, None)
+        )
         found = await handlers.find_coordinators(["a", "", "\n", "c"], CALLER)
     assert [type(each) for each in found] == [
         CoordinatorNotAvailable, CoordinatorNotAvailable, InvalidGroupId, CoordinatorNotAvailable,
@@ -76,7 +78,13 @@ async def test_a_broker_that_does_not_coordinate_a_group_names_the_one_that_does
     async with seated(tmp_path) as seat:
         none_here = SimpleNamespace(topic_id=None)
         handlers = GroupHandlers(
-            seat.manager, cast(Any, LedElsewhere()), cast(Any, none_here), cast(Any, None), settings(), OPEN
+            seat.manager,
+            cast(Any, LedElsewhere()),
+            cast(Any, none_here),
+            cast(Any, None),
+            settings(),
+            OPEN,
+            cast(Any, None),
         )
         asked = [
             (handlers.join, JoinGroup("g", "", 10_000, 10_000, "consumer", range_)),

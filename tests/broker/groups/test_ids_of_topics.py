@@ -22,7 +22,9 @@ async def test_without_zookeeper_no_topic_counts_as_deleted(tmp_path: Path) -> N
     async with seated(tmp_path) as seat:
         seat.manager.session = None
         view = ClusterView(seat.manager, settings(), CLOCK)
-        handlers = GroupHandlers(seat.manager, view, cast(Any, None), cast(Any, None), settings(), OPEN)
+        handlers = GroupHandlers(
+            seat.manager, view, cast(Any, None), cast(Any, None), settings(), OPEN, cast(Any, None)
+        )
         assert await handlers.ids_of([]) == {}
         with pytest.raises(CoordinatorNotAvailable):
             await handlers.ids_of(["tides"])

@@ -60,7 +60,7 @@ async def test_others_have_their_turns_while_a_caller_is_told_which_groups_it_ma
             await one.commit(f"{'own' if number % 2 else 'other'}-{number:02}", 1)
         handlers = GroupHandlers(
             cast(Any, SimpleNamespace(clock=clock)), cast(Any, None), cast(Any, [one.partition]),
-            cast(Any, None), settings(), WeighedAccess(authorizer, clock),
+            cast(Any, None), settings(), WeighedAccess(authorizer, clock), cast(Any, None),
         )  # fmt: skip
         counting = tasks.create_task(count_turns())
         found = await handlers.list_groups(None, CALLER)

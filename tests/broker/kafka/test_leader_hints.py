@@ -19,7 +19,7 @@ from strandline.errors import ErrorCode
 from strandline.ids import ACKS_ALL, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.ports import Listener
 from strandline.vocabulary.metadata import Endpoint, Registration
-from tests.broker.kafka.support.asking import called, fetch_api, log_handlers
+from tests.broker.kafka.support.asking import called, fetch_api, log_handlers, no_rights
 from tests.broker.support.replicas import CLOCK, NAME, batch
 from tests.broker.support.seat import Seat, seated
 
@@ -33,7 +33,7 @@ class Cluster:
     def __init__(self, seat: Seat, endpoint: Endpoint = WITH_PORT) -> None:
         seat.replica.leader, seat.replica.leader_epoch = BrokerId(1), LeaderEpoch(5)
         self.suspected: list[BrokerId] = []
-        self.handlers = log_handlers(seat)
+        self.handlers, self.rights = log_handlers(seat), no_rights(seat)
         live = {BrokerId(1): Registration(endpoint, BrokerEpoch(10))}
         self.hints = LeaderHints(self.handlers.leader_hint, lambda: live, lambda: self.suspected)
 
@@ -41,7 +41,7 @@ class Cluster:
         answers: list[ProduceAnswer] = []
         partitions = (PartitionRecords(NAME.partition, memoryview(batch("x"))),)
         asked = ProduceRequest(ACKS_ALL, 1_000, (OfTopic(NAME.topic, partitions),))
-        api = ProduceApi(self.handlers, self.hints, CLOCK)
+        api = ProduceApi(self.handlers, self.rights, self.hints, CLOCK)
         assert api.begin(asked, called(apis.PRODUCE, version, listener), answers.append)
         (answer,) = answers
         return answer

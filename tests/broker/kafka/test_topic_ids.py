@@ -22,7 +22,7 @@ from strandline.broker.replicas.replica import Replica
 from strandline.errors import ErrorCode
 from strandline.ids import ACKS_ALL, PartitionKey, TopicId
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.kafka.support.asking import NO_HINTS, called, fetch_api, log_handlers
+from tests.broker.kafka.support.asking import NO_HINTS, called, fetch_api, log_handlers, no_rights
 from tests.broker.kafka.support.memory_connection import turns
 from tests.broker.support.replicas import CLOCK, KEY, NAME, batch, write
 from tests.broker.support.seat import Seat, seated
@@ -55,7 +55,7 @@ class World:
         self.lead(seat.replica)
         log = log_handlers(seat)
         self.fetches = fetch_api(log)
-        self.produces = ProduceApi(log, NO_HINTS, CLOCK)
+        self.produces = ProduceApi(log, no_rights(seat), NO_HINTS, CLOCK)
 
     def lead(self, replica: Replica, *others: int) -> None:
         """`others` are in sync, too."""

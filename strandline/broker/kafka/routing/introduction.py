@@ -33,11 +33,11 @@ FEATURE_LEVELS: Final[Mapping[str, int]] = {
     "group.version": 0,
     "share.version": 0,
     "streams.version": 0,
-    "transaction.version": 0,
+    "transaction.version": 2,
 }
 """Kafka's features that clients ask for, each with its level; 0: it is not there. Every broker of this
 version has these levels."""
-FEATURES_EPOCH: Final = 1
+FEATURES_EPOCH: Final = 2
 """Rises with each change of a level: clients keep the levels of the highest epoch that they have seen."""
 
 _NAME: Final = re.compile(r"(?![.-])[A-Za-z0-9.-]+(?<![.-])")

@@ -19,7 +19,7 @@ from strandline.errors import ErrorCode
 from strandline.ids import ACKS_ALL
 from strandline.records import HEADER_BYTES, BatchHeader, Codec
 from strandline.records.header import assemble
-from tests.broker.kafka.support.asking import NO_HINTS, called, log_handlers
+from tests.broker.kafka.support.asking import NO_HINTS, called, log_handlers, no_rights
 from tests.broker.support.replicas import CLOCK, NAME, batch
 from tests.broker.support.seat import Seat, seated
 
@@ -42,7 +42,7 @@ async def produced(seat: Seat, records: bytes | None) -> ProducedPartition:
     answers: list[ProduceAnswer] = []
     given = None if records is None else memoryview(records)
     topics = (OfTopic(NAME.topic, (PartitionRecords(NAME.partition, given),)),)
-    api = ProduceApi(log_handlers(seat), NO_HINTS, CLOCK)
+    api = ProduceApi(log_handlers(seat), no_rights(seat), NO_HINTS, CLOCK)
     assert api.begin(ProduceRequest(ACKS_ALL, 1_000, topics), CALL, answers.append)
     ((found,),) = [topic.partitions for topic in answers[0].topics]
     return found

@@ -16,7 +16,7 @@ from strandline.errors import ErrorCode
 from strandline.ids import ACKS_ALL
 from strandline.records import encode_batch
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.kafka.support.asking import NO_HINTS, called, log_handlers
+from tests.broker.kafka.support.asking import NO_HINTS, called, log_handlers, no_rights
 from tests.broker.support.replicas import CLOCK, NAME, batch
 from tests.broker.support.seat import Seat, seated
 
@@ -30,7 +30,7 @@ def request(records: bytes, *, acks: int = ACKS_ALL) -> ProduceRequest:
 
 def api_of(seat: Seat) -> ProduceApi:
     handlers = log_handlers(seat)
-    return ProduceApi(handlers, NO_HINTS, CLOCK)
+    return ProduceApi(handlers, no_rights(seat), NO_HINTS, CLOCK)
 
 
 async def test_a_producer_learns_which_records_lack_a_key(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from strandline.adapters.telemetry.kafka_traffic import KafkaTraffic
 from strandline.broker.kafka.call import Call
@@ -17,6 +17,7 @@ from strandline.broker.kafka.wire.header import RequestHeader
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.transactions.rights import TransactionRights
 from strandline.config.services.broker import BrokerSettings
 from strandline.ids import BrokerId
 from strandline.ports import Caller, Listener
@@ -46,6 +47,11 @@ def log_handlers(seat: Seat, access: Access = OPEN) -> Handlers:
     view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
     ids = ProducerIds(lambda: None, Random(0))
     return Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ids, access)
+
+
+def no_rights(seat: Seat) -> TransactionRights:
+    """Of a broker without coordinators: no producer here has a transaction."""
+    return TransactionRights(seat.manager, cast(Any, None))
 
 
 def fetch_api(

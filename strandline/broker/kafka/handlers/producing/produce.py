@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import NO_TRANSACTIONS, KafkaCode, code_of, produce_code
+from strandline.broker.kafka.errors import KafkaCode, code_of, produce_code
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
 from strandline.broker.kafka.handlers.producing.batch_shape import is_transactional, one_batch
 from strandline.broker.kafka.handlers.producing.refused_firsts import Place, RefusedFirsts, Sequenced
@@ -26,15 +26,19 @@ from strandline.broker.kafka.wire.produce import (
 )
 from strandline.broker.kafka.wire.topics import OfTopic, answering, count, each_partition, with_partitions
 from strandline.broker.log.handlers import Handlers
+from strandline.broker.transactions.rights import Rights, TransactionRights
 from strandline.errors import CorruptMessage, ErrorCode, InvalidRecord, StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
 from strandline.security.quotas.model import Quota
+from strandline.security.rights import WRITE_TRANSACTIONAL_ID
 from strandline.tasks import Slices
-from strandline.vocabulary.log import ProduceEntry
+from strandline.vocabulary.log import ProduceEntry, Transactional
 
 BATCHES_FIRST: Final = 3
 """The first version whose batches have the format of the log."""
+ADDS_PARTITIONS_SINCE: Final = 12
+"""From this version on, the producer's transaction has a partition as soon as it writes there."""
 AT_ONCE_MAX: Final = 64
 """Batches of one request that are appended without a pause for other tasks."""
 OLD_FORMAT: Final = "message formats 0 and 1 are not stored: use a client that speaks Produce 3 or later"
@@ -60,8 +64,9 @@ class UnacknowledgedFailed(StrandlineError):
 class ProduceApi:
     """Produce, for all connections of one broker."""
 
-    def __init__(self, log: Handlers, hints: LeaderHints, clock: Clock) -> None:
+    def __init__(self, log: Handlers, rights: TransactionRights, hints: LeaderHints, clock: Clock) -> None:
         self._log = log
+        self._rights = rights
         self._hints = hints
         self._clock = clock
         self._firsts = RefusedFirsts(log.topic_id)
@@ -73,7 +78,7 @@ class ProduceApi:
         """
         if request.acks == 0 or count(request.topics) > AT_ONCE_MAX:
             return False
-        if (refused := _refused(request, call)) is not None:
+        if (refused := self._refused(request, call)) is not None:
             done(refused)
             return True
         request = self._named(request)
@@ -83,20 +88,23 @@ class ProduceApi:
         wanted = self._log.recompression.wanted
         if any(map(wanted, names, (found.records for _, found in each_partition(request.topics)))):
             return False
+        if request.transactional_id is not None and self._beginning(request, names):
+            return False
         outcomes = self._outcomes(request, call, done)
         _charge(request, call)
         for position, (topic, found) in enumerate(_batches(request)):
-            if (batch := self._taken(topic, found, outcomes, position)) is not None:
+            if (batch := self._taken(request, topic, found, outcomes, position)) is not None:
                 self._append(request, topic, names[position], batch, outcomes, position, sure=True)
         outcomes.close()
         return True
 
     async def handle(self, request: ProduceRequest, call: Call, reply: Reply[ProduceAnswer]) -> None:
-        """For many batches, for acks=0, and for acks=1 while the leader is not sure that it still leads.
+        """For many batches, for acks=0, for acks=1 while the leader is not sure that it still leads, and for
+        the first batches of transactions, of which coordinators have to know.
 
         Raises UnacknowledgedFailed.
         """
-        if (refused := _refused(request, call)) is not None:
+        if (refused := self._refused(request, call)) is not None:
             await self._reply(request, refused, reply)
             return
         _charge(request, call)
@@ -104,6 +112,7 @@ class ProduceApi:
         unsure = frozenset[TopicPartition]()
         if request.acks != ACKS_ALL:
             unsure = await self._log.standing.unsure(dict.fromkeys(_names(request)))
+        rights = await self._rights_for(request, call)
         answer: asyncio.Future[ProduceAnswer] = asyncio.get_running_loop().create_future()
         done = partial(_resolve, answer)
         outcomes = self._outcomes(request, call, done)
@@ -111,7 +120,7 @@ class ProduceApi:
         for position, (topic, found) in enumerate(_batches(request)):
             if slices.used_up:
                 await slices.next()
-            batch = self._taken(topic, found, outcomes, position)
+            batch = self._taken(request, topic, found, outcomes, position)
             if batch is None:
                 continue
             name = TopicPartition(topic.name, found.partition)
@@ -121,7 +130,12 @@ class ProduceApi:
                     outcomes.note(position, _place(topic, found.partition), None, None, anew)
                     continue
                 batch = anew
-            self._append(request, topic, name, batch, outcomes, position, sure=name not in unsure)
+            right = rights.get(name)
+            if isinstance(right, StrandlineError):
+                outcomes.note(position, _place(topic, found.partition), None, None, right)
+                continue
+            sure = name not in unsure
+            self._append(request, topic, name, batch, outcomes, position, sure=sure, transaction=right)
         outcomes.close()
         await self._reply(request, await answer, reply)
 
@@ -136,6 +150,37 @@ class ProduceApi:
                 raise UnacknowledgedFailed(
                     f"acks=0, error {found.error} for {topic}-{found.partition}: {found.message}"
                 )
+
+    def _refused(self, request: ProduceRequest, call: Call) -> ProduceAnswer | None:
+        """The answer to a request that is refused as a whole; None: its batches may be appended."""
+        if call.version < BATCHES_FIRST:
+            return _all_refused(request, int(KafkaCode.UNSUPPORTED_VERSION), OLD_FORMAT)
+        of = request.transactional_id
+        if of is None:
+            return None
+        refusal = self._log.access.refusal(call.caller, WRITE_TRANSACTIONAL_ID, of)
+        return None if refusal is None else _all_refused(request, code_of(refusal), refusal.message)
+
+    # --- transactions ------------------------------------------------------------------------
+
+    def _beginning(
+        self, request: ProduceRequest, names: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, bytes]:
+        """The batches that would begin their producer's transaction in a log."""
+        found = (bytes(each.records or b"") for _, each in each_partition(request.topics))
+        batches = zip(names, found, strict=True)
+        return {name: batch for name, batch in batches if self._rights.wanted(name, batch)}
+
+    async def _rights_for(self, request: ProduceRequest, call: Call) -> Rights:
+        """From version 12 on the leader adds the partition to the transaction (KIP-890)."""
+        if request.transactional_id is None:
+            return {}
+        beginning = self._beginning(request, _names(request))
+        if not beginning:
+            return {}
+        return await self._rights.of(
+            request.transactional_id, beginning, add=call.version >= ADDS_PARTITIONS_SINCE
+        )
 
     def _named(self, request: ProduceRequest) -> ProduceRequest:
         """The request with the names of the topics that it asks for by id."""
@@ -153,7 +198,12 @@ class ProduceApi:
             return -1
 
     def _taken(
-        self, topic: OfTopic[PartitionRecords], found: PartitionRecords, outcomes: _Outcomes, position: int
+        self,
+        request: ProduceRequest,
+        topic: OfTopic[PartitionRecords],
+        found: PartitionRecords,
+        outcomes: _Outcomes,
+        position: int,
     ) -> bytes | None:
         """The batch for one partition; None if it is refused before any log is asked."""
         records = bytes(found.records or b"")
@@ -166,7 +216,7 @@ class ProduceApi:
             message = batch.message if isinstance(batch, CorruptMessage) else None
             outcomes.found(position, ProducedPartition(found.partition, code_of(batch), message=message))
             return None
-        if is_transactional(batch):
+        if request.transactional_id is None and is_transactional(batch):
             code = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             outcomes.found(position, ProducedPartition(found.partition, code))
             return None
@@ -182,6 +232,7 @@ class ProduceApi:
         position: int,
         *,
         sure: bool,
+        transaction: Transactional | None = None,
     ) -> None:
         place, batch = _place(topic, name.partition), Sequenced.of(records)
         refusal = self._firsts.refusal(place, batch, self._clock.monotonic())
@@ -195,7 +246,7 @@ class ProduceApi:
             any_first_sequence=any_first,
         )
         note = partial(outcomes.note, position, place, batch, refusal)
-        self._log.produce(entry, note, outcomes.call.caller, sure=sure)
+        self._log.produce(entry, note, outcomes.call.caller, sure=sure, transaction=transaction)
 
 
 class _Outcomes:
@@ -314,16 +365,9 @@ def _resolve(answer: asyncio.Future[ProduceAnswer], value: ProduceAnswer) -> Non
         answer.set_result(value)
 
 
-def _refused(request: ProduceRequest, call: Call) -> ProduceAnswer | None:
-    """The answer to a request that is refused as a whole; None: its batches may be appended."""
-    if call.version < BATCHES_FIRST:
-        code, message = KafkaCode.UNSUPPORTED_VERSION, OLD_FORMAT
-    elif request.transactional_id is not None:
-        code, message = KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS
-    else:
-        return None
+def _all_refused(request: ProduceRequest, code: int, message: str) -> ProduceAnswer:
     refused = (
-        ProducedPartition(found.partition, int(code), message=message)
+        ProducedPartition(found.partition, code, message=message)
         for _, found in each_partition(request.topics)
     )
     return ProduceAnswer(answering(request.topics, refused))

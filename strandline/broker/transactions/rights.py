@@ -1,0 +1,68 @@
+"""The rights to append the first batches of transactions, which leaders ask coordinators for (KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.transactions.admission import TransactionAdmission
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+from strandline.records import HEADER_BYTES, BatchHeader
+from strandline.tasks import pipelined
+from strandline.vocabulary.log import ProducerIdentity, Transactional
+
+Rights = Mapping[TopicPartition, Transactional | StrandlineError]
+"""The right for each partition, or why there is none."""
+_Asked = tuple[ProducerIdentity, Mapping[TopicPartition, int]]
+"""A producer, and the guards of its partitions."""
+PRODUCERS_IN_FLIGHT_MAX: Final = 8
+"""Producers of one request for which coordinators are asked at the same time: a client has one."""
+
+
+class TransactionRights:
+    """For all requests of producers at one broker."""
+
+    def __init__(self, manager: ReplicaManager, admission: TransactionAdmission) -> None:
+        self._manager = manager
+        self._admission = admission
+
+    def wanted(self, name: TopicPartition, batch: bytes) -> bool:
+        """Whether the batch would begin its producer's transaction in this partition, which is led here."""
+        if len(batch) < HEADER_BYTES:
+            return False
+        header = BatchHeader.parse(batch)
+        if not header.is_transactional:
+            return False
+        replica = self._manager.find(name)
+        if replica is None or replica.leadership is None:
+            return False  # refused when it is appended
+        return replica.log.producers.transactions.of(header.producer_id) is None
+
+    async def of(
+        self, transactional_id: str, batches: Mapping[TopicPartition, bytes], *, add: bool
+    ) -> Rights:
+        """The rights for these batches, which are wanted. `add`: see `TransactionAdmission.admit`."""
+        asked: dict[ProducerIdentity, dict[TopicPartition, int]] = {}
+        for name, batch in batches.items():
+            header = BatchHeader.parse(batch)
+            producer = ProducerIdentity(header.producer_id, header.producer_epoch)
+            # The guard is read before the coordinator is asked.
+            guard = self._manager.named(*name).log.producers.guard(producer.producer_id)
+            asked.setdefault(producer, {})[name] = guard
+        ask = partial(self._of_producer, transactional_id, add=add)
+        found = await pipelined(ask, asked.items(), in_flight_max=PRODUCERS_IN_FLIGHT_MAX)
+        return {name: right for rights in found for name, right in rights.items()}
+
+    async def _of_producer(
+        self,
+        transactional_id: str,
+        asked: tuple[ProducerIdentity, Mapping[TopicPartition, int]],
+        *,
+        add: bool,
+    ) -> Rights:
+        producer, guards = asked
+        answers = await self._admission.admit(transactional_id, producer, tuple(guards), add=add)
+        return {name: answers[name] or Transactional(producer, guard) for name, guard in guards.items()}
