@@ -54,11 +54,13 @@ class Transactional:
 
     `guard` is the offset of the producer's last marker in that log, NO_MARKER if there is none, from before
     the coordinator was asked. If another marker has come since, the transaction has ended, and the batch
-    would begin one that nothing ends (KIP-890): it is refused.
+    would begin one that nothing ends (KIP-890): it is refused. None with transactions v2: each transaction
+    has an epoch of its own, and its marker the next one, which fences the batch. The marker of the
+    transaction before may come while the coordinator is asked.
     """
 
     producer: ProducerIdentity
-    guard: int
+    guard: int | None
 
 
 class ProduceEntry(NamedTuple):

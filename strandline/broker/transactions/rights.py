@@ -16,7 +16,7 @@ from strandline.vocabulary.log import ProducerIdentity, Transactional
 
 Rights = Mapping[TopicPartition, Transactional | StrandlineError]
 """The right for each partition, or why there is none."""
-_Asked = tuple[ProducerIdentity, Mapping[TopicPartition, int]]
+_Asked = tuple[ProducerIdentity, Mapping[TopicPartition, int | None]]
 """A producer, and the guards of its partitions."""
 PRODUCERS_IN_FLIGHT_MAX: Final = 8
 """Producers of one request for which coordinators are asked at the same time: a client has one."""
@@ -39,19 +39,19 @@ class TransactionRights:
         replica = self._manager.find(name)
         if replica is None or replica.leadership is None:
             return False  # refused when it is appended
-        return replica.log.producers.transactions.of(header.producer_id) is None
+        known = replica.log.producers.transactions.of(header.producer_id)
+        return known is None or known.epoch < header.producer_epoch
 
     async def of(
         self, transactional_id: str, batches: Mapping[TopicPartition, bytes], *, add: bool
     ) -> Rights:
         """The rights for these batches, which are wanted. `add`: see `TransactionAdmission.admit`."""
-        asked: dict[ProducerIdentity, dict[TopicPartition, int]] = {}
+        asked: dict[ProducerIdentity, dict[TopicPartition, int | None]] = {}
         for name, batch in batches.items():
             header = BatchHeader.parse(batch)
             producer = ProducerIdentity(header.producer_id, header.producer_epoch)
-            # The guard is read before the coordinator is asked.
-            guard = self._manager.named(*name).log.producers.guard(producer.producer_id)
-            asked.setdefault(producer, {})[name] = guard
+            producers = self._manager.named(*name).log.producers
+            asked.setdefault(producer, {})[name] = None if add else producers.guard(producer.producer_id)
         ask = partial(self._of_producer, transactional_id, add=add)
         found = await pipelined(ask, asked.items(), in_flight_max=PRODUCERS_IN_FLIGHT_MAX)
         return {name: right for rights in found for name, right in rights.items()}

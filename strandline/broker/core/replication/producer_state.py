@@ -137,7 +137,8 @@ class ProducerState:
 
         Raises InvalidProducerEpoch, OutOfOrderSequence (also for sequences that another batch has, and
         for the producer id of another caller), DuplicateSequence (written before the batches that are
-        remembered), InvalidTransactionState, ConcurrentTransactions if too many are open.
+        remembered), InvalidTransactionState, ConcurrentTransactions if the producer's last one, or too many,
+        are open.
         """
         if header.producer_id < 0:
             return ACCEPT
@@ -183,14 +184,16 @@ class ProducerState:
             if not header.is_transactional:
                 raise InvalidTransactionState(f"{who} has a transaction here, and its batch is not in one")
             if header.producer_epoch != known.epoch:
-                raise InvalidTransactionState(f"the transaction of {who} here has epoch {known.epoch}")
+                raise ConcurrentTransactions(
+                    f"the transaction of epoch {known.epoch} is open; {who} has to wait"
+                )
             return
         if not header.is_transactional:
             return
         asked = ProducerIdentity(header.producer_id, header.producer_epoch)
         if transaction is None or transaction.producer != asked:
             raise InvalidTransactionState(f"{who} has no transaction here that its coordinator knows")
-        if transaction.guard != self.guard(header.producer_id):
+        if transaction.guard not in (None, self.guard(header.producer_id)):
             raise InvalidTransactionState(f"the transaction of {who} has ended meanwhile")
         if len(self.transactions) >= self._open_max:
             raise ConcurrentTransactions(

@@ -32,16 +32,22 @@ class Log:
         self.end = 0
 
     def append(
-        self, sequence: int, *, epoch: int = 0, transactional: bool = True, guard: int | None = NO_MARKER
+        self,
+        sequence: int,
+        *,
+        epoch: int = 0,
+        transactional: bool = True,
+        guard: int | None = NO_MARKER,
+        asked: bool = True,
     ) -> int | StrandlineError:
-        """The batch's offset, or why it is refused; `guard` None: its coordinator was not asked."""
+        """The batch's offset, or why it is refused; `asked`: whether its coordinator was."""
         packed = pack([(None, b"value", (), NOW)])
         packed = replace(packed, attributes=TRANSACTIONAL if transactional else 0)
         batch = packed.seal(producer_id=5, producer_epoch=epoch, base_sequence=sequence)
         header = BatchHeader.parse(batch)
-        asked = None if guard is None else Transactional(ProducerIdentity(5, epoch), guard)
+        right = Transactional(ProducerIdentity(5, epoch), guard) if asked else None
         try:
-            verdict = self.state.check(header, NOW, transaction=asked)
+            verdict = self.state.check(header, NOW, transaction=right)
         except StrandlineError as error:
             return error
         if isinstance(verdict, Duplicate):
@@ -65,9 +71,9 @@ class Log:
 
 def test_a_transaction_begins_only_as_its_coordinator_knows() -> None:
     log = Log()
-    assert isinstance(log.append(0, guard=None), InvalidTransactionState)
+    assert isinstance(log.append(0, asked=False), InvalidTransactionState)
     assert log.append(0) == 0
-    assert log.append(1, guard=None) == 1
+    assert log.append(1, asked=False) == 1
     assert dict(log.state.transactions)[5].first_offset == 0
 
 
@@ -91,14 +97,14 @@ def test_a_batch_that_comes_after_its_transaction_has_ended_begins_none() -> Non
 def test_the_next_transaction_continues_the_sequences_of_the_epoch() -> None:
     log = Log()
     assert (log.append(0), log.mark()) == (0, 1)
-    assert isinstance(log.append(1, guard=None), InvalidTransactionState)
+    assert isinstance(log.append(1, asked=False), InvalidTransactionState)
     assert log.append(1, guard=1) == 2
 
 
 def test_a_repeat_of_a_batch_is_known_after_the_marker_too() -> None:
     log = Log()
     assert (log.append(0), log.mark()) == (0, 1)
-    assert log.append(0, guard=None) == 0
+    assert log.append(0, asked=False) == 0
 
 
 def test_a_marker_of_a_higher_epoch_fences_the_batches_before_it() -> None:
@@ -127,7 +133,18 @@ def test_within_a_transaction_there_are_only_batches_of_it() -> None:
     log = Log()
     assert log.append(0) == 0
     assert isinstance(log.append(1, transactional=False), InvalidTransactionState)
-    assert isinstance(log.append(0, epoch=1), InvalidTransactionState)
+    assert isinstance(log.append(0, epoch=1), ConcurrentTransactions)
+
+
+def test_with_an_epoch_for_each_transaction_the_marker_before_may_come_meanwhile() -> None:
+    """Of transactions v2: the producer writes before its last transaction has all of its markers."""
+    log = Log()
+    assert log.append(0) == 0
+    assert isinstance(log.append(0, epoch=1, guard=None), ConcurrentTransactions)
+    assert log.mark(epoch=1) == 1
+    assert log.append(0, epoch=1, guard=None) == 2
+    assert log.mark(epoch=2) == 3
+    assert isinstance(log.append(1, epoch=1, guard=None), InvalidProducerEpoch)
 
 
 def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
