@@ -381,8 +381,3 @@ async def test_half_an_identity_of_a_producer_is_refused(producer_id: int, epoch
     asked = InitProducerIdRequest(None, producer_id=producer_id, epoch=epoch)
     found = await Known(CLUSTER).api.new_producer_id(asked, call())
     assert (found.error, found.producer_id, found.producer_epoch) == (error, *((-1, -1) if error else (7, 0)))
-
-
-async def test_an_empty_transactional_id_is_none() -> None:
-    found = await Known(CLUSTER).api.new_producer_id(InitProducerIdRequest(""), call())
-    assert found.error == INVALID

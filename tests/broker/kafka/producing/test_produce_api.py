@@ -121,17 +121,26 @@ async def test_a_batch_with_acks_1_is_appended_at_once_by_a_leader_that_is_sure(
     assert (found.error, found.base_offset) == (0, 0)
 
 
-async def test_old_formats_and_transactions_are_refused_with_the_reason(tmp_path: Path) -> None:
-    """With errors that clients take for fatal. Nothing is appended."""
+async def test_old_formats_are_refused_with_the_reason(tmp_path: Path) -> None:
+    """With an error that clients take for fatal. Nothing is appended."""
     answers: list[ProduceAnswer] = []
     old = replace(CALL, header=CALL.header._replace(version=2))
     async with seated(tmp_path) as seat:
         seat.lead_alone(6)
-        api = api_of(seat)
-        assert api.begin(request(batch("x")), old, answers.append)
-        assert api.begin(request(batch("x"))._replace(transactional_id="t"), CALL, answers.append)
+        assert api_of(seat).begin(request(batch("x")), old, answers.append)
         assert seat.replica.log.log_end_offset == 0
-    found = [each for answer in answers for topic in answer.topics for each in topic.partitions]
-    codes = (KafkaCode.UNSUPPORTED_VERSION, KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    assert [each.error for each in found] == [int(code) for code in codes]
-    assert "formats 0 and 1" in str(found[0].message) and "no transactions" in str(found[1].message)
+    (found,) = [each for answer in answers for topic in answer.topics for each in topic.partitions]
+    assert found.error == KafkaCode.UNSUPPORTED_VERSION
+    assert "formats 0 and 1" in str(found.message)
+
+
+async def test_a_batch_without_the_mark_is_in_no_transaction(tmp_path: Path) -> None:
+    """Under a transactional id too, as in Kafka."""
+    answers: list[ProduceAnswer] = []
+    async with seated(tmp_path) as seat:
+        seat.lead_alone(6)
+        plain = request(batch("x"), acks=1)._replace(transactional_id="t")
+        assert api_of(seat).begin(plain, CALL, answers.append)
+        assert (seat.replica.log.log_end_offset, len(seat.replica.log.producers.transactions)) == (1, 0)
+    ((found,),) = [topic.partitions for topic in answers[0].topics]
+    assert found.error == 0

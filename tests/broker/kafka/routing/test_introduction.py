@@ -9,8 +9,8 @@ import pytest
 
 from strandline.broker.kafka.call import Api
 from strandline.broker.kafka.router import Router
-from strandline.broker.kafka.routing.introduction import FEATURE_LEVELS, Introduction, Place, misplaced
-from strandline.broker.kafka.wire.api_versions import ANSWER, LAST, ApiVersionsRequest
+from strandline.broker.kafka.routing.introduction import Introduction, Place, misplaced
+from strandline.broker.kafka.wire.api_versions import ANSWER, LAST, ApiVersionsRequest, FinalizedFeature
 from strandline.broker.kafka.wire.fields import Reader
 from strandline.broker.kafka.wire.table.compiled import reading
 from tests.broker.kafka.support.codec import API_VERSIONS, decode_answer, encode_request
@@ -81,14 +81,16 @@ def test_software_without_a_name_learns_nothing(software: str, of: str, version:
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_features_that_are_not_there_are_at_level_0(version: int) -> None:
-    """So no client uses transactions of version 2, or the next protocol of groups. Version 3 leaves out what
-    begins at 0, as Kafka does: its clients may refuse that (KAFKA-17011)."""
+    """So clients use transactions of version 2, and not the next protocol of groups. Version 3 leaves out
+    what begins at 0, as Kafka does: its clients may refuse that (KAFKA-17011)."""
     found = answer(encode_request(API_VERSIONS, version, CLIENT), version)
     supported = {
         each["name"]: (each["min_version"], each["max_version"]) for each in found["supported_features"]
     }
-    assert supported == ({} if version == 3 else dict.fromkeys(FEATURE_LEVELS, (0, 0)))
-    assert (found["finalized_features_epoch"], found["finalized_features"]) == (1, [])
+    levels = {"group.version": 0, "share.version": 0, "streams.version": 0, "transaction.version": 2}
+    assert supported == ({} if version == 3 else {name: (0, level) for name, level in levels.items()})
+    finalized = [{"name": "transaction.version", "max_version_level": 2, "min_version_level": 2}]
+    assert (found["finalized_features_epoch"], found["finalized_features"]) == (2, finalized)
     assert not found["zk_migration_ready"]
 
 
@@ -140,4 +142,6 @@ def test_an_introduction_that_is_malformed_is_answered_in_version_0(whole: bytes
 def test_the_answer_is_read_as_it_was_written() -> None:
     whole = b"".join(introduced(BYTES_OF_5).parts)[8:]
     found = reading(ANSWER, LAST, True)(Reader(whole, flexible=True))
-    assert (len(found.served), found.features_epoch, found.finalized) == (len(TABLE), 1, ())
+    assert (len(found.served), found.features_epoch, found.finalized) == (
+        len(TABLE), 2, (FinalizedFeature("transaction.version", 2, 2),),
+    )  # fmt: skip
