@@ -4,7 +4,7 @@ that another listener can call them."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from strandline.broker.coordinators.finding import CoordinatorFinder
@@ -119,18 +119,26 @@ class TransactionHandlers:
         """Answered once they are in the log. If one may not be added, none is: the others are
         OperationNotAttempted, as in Kafka."""
         partition = await self._for_producer(request.transactional_id, caller)
+        self._check_count(request)
+        refused = await self._not_to_be_added(request.partitions, self._refusals(request.partitions, caller))
+        return await partition.ask(request) if refused is None else refused
+
+    def _check_count(self, request: AddPartitions) -> None:
+        """Raises InvalidRequest, before each partition is looked at."""
         if len(request.partitions) > self._partitions_max:
             raise InvalidRequest(
                 f"{len(request.partitions)} partitions at once, more than {self._partitions_max}",
                 limit=self._partitions_max,
             )
-        refused = self._refusals(request.partitions, caller)
-        missing = await self._missing([name for name in request.partitions if name not in refused])
-        refused |= {name: UnknownTopicOrPartition(f"{name} does not exist") for name in missing}
-        if refused:
-            others = OperationNotAttempted("other partitions of the request cannot be added")
-            return {name: refused.get(name, others) for name in request.partitions}
-        return await partition.ask(request)
+
+    async def _not_to_be_added(
+        self, names: Sequence[TopicPartition], refused: Mapping[TopicPartition, StrandlineError]
+    ) -> PartitionResults | None:
+        """None if each of them may be added."""
+        missing = await self._missing([name for name in names if name not in refused])
+        refused = {**refused, **{name: UnknownTopicOrPartition(f"{name} does not exist") for name in missing}}
+        others = OperationNotAttempted("other partitions of the request cannot be added")
+        return {name: refused.get(name, others) for name in names} if refused else None
 
     def _refusals(
         self, names: Sequence[TopicPartition], caller: Caller
@@ -181,13 +189,18 @@ class TransactionHandlers:
         """Answers leaders of partitions, each question by itself. The leader has checked its client's rights.
         Raises as `Access.check_broker`."""
         self._access.check_broker(caller, batch.broker_id)
-        return await self.admitted(batch.admissions)
-
-    async def admitted(self, questions: Sequence[AddPartitions]) -> Sequence[Admitted]:
-        """The same for a caller that is known to be a broker."""
         async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(self._admit(each)) for each in questions]
+            asked = [tasks.create_task(self._admit(each)) for each in batch.admissions]
         return [each.result() for each in asked]
+
+    async def admit_existing(self, question: AddPartitions) -> Admitted:
+        """One question of a caller with the rights of a broker, which need not lead the partitions."""
+        try:
+            self._check_count(question)
+        except InvalidRequest as error:
+            return error
+        refused = await self._not_to_be_added(question.partitions, {})
+        return await self._admit(question) if refused is None else refused
 
     async def _admit(self, question: AddPartitions) -> Admitted:
         try:

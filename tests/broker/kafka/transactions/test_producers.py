@@ -25,7 +25,7 @@ from tests.broker.transactions.live import NEW_ID
 from tests.broker.transactions.test_handlers import granted, handling
 from tests.waiting import eventually
 
-FENCED, OLD_EPOCH, WRONG_STATE, ABORTABLE, NOT_ATTEMPTED, UNKNOWN_TOPIC = 90, 47, 48, 120, 55, 3
+FENCED, OLD_EPOCH, ABORTABLE, NOT_ATTEMPTED, UNKNOWN_TOPIC = 90, 47, 120, 55, 3
 NO_RIGHT_TO_ID, NO_RIGHT_TO_CLUSTER, WRONG_ID = 53, 31, 49
 INIT = InitProducerIdRequest("payments")
 
@@ -113,18 +113,23 @@ async def test_one_partition_that_is_not_there_keeps_the_others_out() -> None:
 
 
 async def test_brokers_ask_about_several_transactions() -> None:
-    """KIP-890: from version 4 on; TRANSACTION_ABORTABLE from 5 on."""
+    """KIP-890: from version 4 on."""
     async with handling() as (handlers, _, _):
         producers = api(handlers)
         await producers.init(INIT, called(apis.INIT_PRODUCER_ID, 5))
         verify = adding(0, ORDERS, verify_only=True).transactions[0]
         unknown = verify._replace(transactional_id="unknown")
         request = AddPartitionsRequest((verify, unknown))
-        for version, error in ((4, WRONG_STATE), (5, ABORTABLE)):
+        for version in (4, 5):
             added = await producers.add_partitions(request, called(apis.ADD_PARTITIONS_TO_TXN, version))
             first, second = added.results
-            assert [each.error for each in first.topics[0].partitions] == [error, error]
+            assert [each.error for each in first.topics[0].partitions] == [ABORTABLE, ABORTABLE]
             assert [each.error for each in second.topics[0].partitions] == [WRONG_ID, WRONG_ID]
+            of_none = adding(0, ORDERS, OfTopic("nowhere", (0,)))
+            added = await producers.add_partitions(of_none, called(apis.ADD_PARTITIONS_TO_TXN, version))
+            orders, nowhere = added.results[0].topics
+            assert [each.error for each in orders.partitions] == [NOT_ATTEMPTED, NOT_ATTEMPTED]
+            assert [each.error for each in nowhere.partitions] == [UNKNOWN_TOPIC]
 
 
 async def test_a_client_without_rights_is_refused_in_each_answer() -> None:

@@ -29,10 +29,8 @@ from strandline.vocabulary.log import ProducerIdentity
 from strandline.vocabulary.transactions import AddPartitions, Admitted, EndTransaction, InitTransactions
 
 FENCED_SINCE: Final = 2
-ABORTABLE_SINCE: Final = 4
 INIT_FENCED_SINCE: Final = 4
-ADD_ABORTABLE_SINCE: Final = 5
-"""Clients of earlier versions do not know PRODUCER_FENCED, or TRANSACTION_ABORTABLE."""
+"""Clients of earlier versions do not know PRODUCER_FENCED."""
 
 
 class TransactionProducersApi:
@@ -58,7 +56,7 @@ class TransactionProducersApi:
         if call.version >= BATCHES_SINCE:
             if (refusal := self._access.refusal(call.caller, CLUSTER_ACTION)) is not None:
                 return AddPartitionsAnswer((), code_of(refusal))
-            answers = await self._transactions.admitted(asked)
+            answers = [await self._transactions.admit_existing(each) for each in asked]
         else:
             answers = [await self._add(each, call) for each in asked]
         results = [
@@ -79,7 +77,7 @@ class TransactionProducersApi:
                 request.transactional_id, producer, request.group, call.caller
             )
         except StrandlineError as error:
-            return AddOffsetsAnswer(_code(error, call.version))
+            return AddOffsetsAnswer(_known(error, fenced=call.version >= FENCED_SINCE))
         return AddOffsetsAnswer()
 
     async def end(self, request: EndTransactionRequest, call: Call) -> EndTransactionAnswer:
@@ -89,7 +87,7 @@ class TransactionProducersApi:
         try:
             identity = await self._transactions.end(asked, call.caller)
         except StrandlineError as error:
-            return EndTransactionAnswer(_code(error, call.version))
+            return EndTransactionAnswer(_known(error, fenced=call.version >= FENCED_SINCE))
         return EndTransactionAnswer(0, identity.producer_id, identity.producer_epoch)
 
 
@@ -101,24 +99,16 @@ def _question(of: PartitionsOfTransaction) -> AddPartitions:
 def _added(of: PartitionsOfTransaction, answer: Admitted, version: int) -> AddedToTransaction:
     if isinstance(answer, StrandlineError):
         answer = dict.fromkeys(names_of(of.topics), answer)
-    fenced, abortable = version >= FENCED_SINCE, version >= ADD_ABORTABLE_SINCE
+    fenced = version >= FENCED_SINCE
     results = (
-        PartitionAdded(name.partition, _known(answer[name], fenced=fenced, abortable=abortable))
-        for name in names_of(of.topics)
+        PartitionAdded(name.partition, _known(answer[name], fenced=fenced)) for name in names_of(of.topics)
     )
     return AddedToTransaction(of.transactional_id, answering(of.topics, results))
 
 
-def _code(error: StrandlineError, version: int) -> int:
-    """Of AddOffsetsToTxn and EndTxn."""
-    return _known(error, fenced=version >= FENCED_SINCE, abortable=version >= ABORTABLE_SINCE)
-
-
-def _known(error: StrandlineError | None, *, fenced: bool, abortable: bool = True) -> int:
+def _known(error: StrandlineError | None, *, fenced: bool) -> int:
     """The nearest number that a client of this version knows."""
     code = code_of(error)
     if not fenced and code == ErrorCode.PRODUCER_FENCED:
         return int(ErrorCode.INVALID_PRODUCER_EPOCH)
-    if not abortable and code == ErrorCode.TRANSACTION_ABORTABLE:
-        return int(ErrorCode.INVALID_TXN_STATE)
     return code
