@@ -130,9 +130,6 @@ def ended(held: Transaction, asked: End, now_ms: int) -> Transaction:
         return _ended_before(held, request)
     check_holder(held, request.producer)
     if held.ending:
-        # With a raised epoch this is the next transaction's end, before the last one's markers are done.
-        if held.last == NO_PRODUCER and held.commits is not request.commit:
-            raise _other_decision(held, request)
         raise being_ended(held.transactional_id)
     if not request.next_epoch:
         return _ended_by_older(held, request, now_ms)
