@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from typing import Final
 
 from strandline.broker.coordinators.finding import CoordinatorFinder
 from strandline.broker.core.transactions.limits import check_transactional_id
@@ -13,6 +14,7 @@ from strandline.broker.core.transactions.requests import AbortTransaction, End, 
 from strandline.broker.transactions.coordinators import TransactionCoordinators
 from strandline.broker.transactions.partition import TransactionPartition
 from strandline.errors import (
+    ConcurrentTransactions,
     CoordinatorNotAvailable,
     InvalidRequest,
     LeaderNotAvailable,
@@ -50,6 +52,12 @@ from strandline.vocabulary.transactions import (
     ListTransactions,
     PartitionResults,
 )
+
+PATIENCE_S: Final = 0.05
+"""For how long a producer waits here, and not at its own pace, for the end of its last transaction."""
+PAUSE_S: Final = 0.001
+PAUSE_S_MAX: Final = 0.004
+"""The pauses between two looks: the first one, which doubles, and the longest one."""
 
 Missing = Callable[[Iterable[TopicPartition]], Awaitable[Set[TopicPartition]]]
 """Those of these partitions that do not exist."""
@@ -113,7 +121,7 @@ class TransactionHandlers:
         if (given.producer_id == NO_PRODUCER) != (given.producer_epoch == NO_PRODUCER):
             raise InvalidRequest(f"half an identity: id {given.producer_id}, epoch {given.producer_epoch}")
         new_id = await self._id_for(partition, request)
-        return await partition.ask(Initialize(request, new_id))
+        return await self._patiently(partition, Initialize(request, new_id))
 
     async def add_partitions(self, request: AddPartitions, caller: Caller) -> PartitionResults:
         """Answered once they are in the log. If one may not be added, none is: the others are
@@ -121,7 +129,7 @@ class TransactionHandlers:
         partition = await self._for_producer(request.transactional_id, caller)
         self._check_count(request)
         refused = await self._not_to_be_added(request.partitions, self._refusals(request.partitions, caller))
-        return await partition.ask(request) if refused is None else refused
+        return await self._patiently(partition, request) if refused is None else refused
 
     def _check_count(self, request: AddPartitions) -> None:
         """Raises InvalidRequest, before each partition is looked at."""
@@ -157,7 +165,7 @@ class TransactionHandlers:
         partition = await self._for_producer(transactional_id, caller)
         self._access.check(caller, READ_GROUP, group)
         name = await self._place_of_group(group)
-        results = await partition.ask(AddPartitions(transactional_id, producer, (name,)))
+        results = await self._patiently(partition, AddPartitions(transactional_id, producer, (name,)))
         if (error := results[name]) is not None:
             raise error
 
@@ -171,6 +179,19 @@ class TransactionHandlers:
         self._access.check(caller, WRITE_TRANSACTIONAL_ID, transactional_id)
         check_transactional_id(transactional_id)
         return await self._finder.here(transactional_id)
+
+    async def _patiently(self, partition: TransactionPartition, request: Asks[Answered]) -> Answered:
+        """Asks again for a moment while the producer's last transaction is being ended, which mostly takes some
+        milliseconds. Its client would ask again, too, after 20 ms or more."""
+        ends_at, pause_s = self._clock.monotonic() + PATIENCE_S, PAUSE_S
+        while True:
+            try:
+                return await partition.ask(request)
+            except ConcurrentTransactions:
+                if self._clock.monotonic() + pause_s > ends_at:
+                    raise
+            await self._clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_S_MAX)
 
     async def _id_for(
         self, partition: TransactionPartition, request: InitTransactions | EndTransaction
