@@ -181,8 +181,8 @@ class TransactionHandlers:
         return await self._finder.here(transactional_id)
 
     async def _patiently(self, partition: TransactionPartition, request: Asks[Answered]) -> Answered:
-        """Asks again for a moment while the producer's last transaction is being ended, which mostly takes some
-        milliseconds. Its client would ask again, too, after 20 ms or more."""
+        """Asks again for a moment while the producer's last transaction is being ended, which mostly takes a
+        few milliseconds. Its client would ask again, too, after 20 ms or more."""
         ends_at, pause_s = self._clock.monotonic() + PATIENCE_S, PAUSE_S
         while True:
             try:
