@@ -27,6 +27,8 @@ class Call:
     """The login of the connection; None on a port without logins."""
     bill: Bill | None = None
     """What the request costs the client; None: it has no quota to keep."""
+    begun: Callable[[], None] = lambda: None
+    """For `Handle`, of an API that has `Begin`: the request has its place, so those behind it may begin."""
 
     @property
     def version(self) -> int:

@@ -280,6 +280,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
                     self._hold.begin(bill)
                 return
             slot.parallel = False  # those behind it have to wait
+            call = replace(call, begun=partial(self._begun, slot))
         else:
             slot = self._order.begin(parallel=False)
             if api.wait is not None:
@@ -303,6 +304,10 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if not api.changes:
             self._reads.add(task)
             task.add_done_callback(self._reads.discard)
+
+    def _begun(self, slot: Slot) -> None:
+        slot.parallel = True
+        asyncio.get_running_loop().call_soon(self._advance)
 
     def _introduce(self, arrived: Introduction) -> None:
         client = arrived.client

@@ -190,6 +190,35 @@ async def test_a_producer_has_a_bound_of_requests_in_flight() -> None:
         assert sorted(held.open) == [1, 2, 4, 5]
 
 
+class Placed(Held):
+    """Its tasks of Produce say that their batches have their places, and are completed later."""
+
+    async def produce(self, asked: ProduceRequest, call: Call, reply: Any) -> None:
+        await self._wait(call, SLOW)
+        call.begun()
+        self._hold(-call.header.correlation_id, MANY, (answered := asyncio.Event()).set)
+        await answered.wait()
+        await reply(ProduceAnswer(()))
+
+
+async def test_requests_behind_one_whose_batches_have_their_places_begin() -> None:
+    """A transaction's first batch waits for a coordinator; those behind it do not wait for its replicas."""
+    held = Placed()
+    async with connected(held) as (_, connection, transport):
+        feed(connection, transport, request(SLOW, 1) + request(MANY, 2), repeat(1_000))
+        await turns()
+        assert sorted(held.open) == [1]
+        held.complete(1)
+        await turns()
+        assert sorted(held.open) == [-1, 2]
+        held.complete(2)
+        await turns()
+        assert numbers(transport) == []
+        held.complete(-1)
+        await turns()
+        assert numbers(transport) == [1, 2]
+
+
 async def test_nothing_begins_while_the_client_does_not_read_its_answers() -> None:
     held = Held()
     async with connected(held) as (_, connection, transport):

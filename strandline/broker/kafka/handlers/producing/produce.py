@@ -137,6 +137,7 @@ class ProduceApi:
             sure = name not in unsure
             self._append(request, topic, name, batch, outcomes, position, sure=sure, transaction=right)
         outcomes.close()
+        call.begun()
         await self._reply(request, await answer, reply)
 
     async def _reply(
