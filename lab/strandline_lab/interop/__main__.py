@@ -13,12 +13,13 @@ from typing import Final
 from strandline import Admin, LocalCluster
 from strandline_lab.interop.outcome import Missing, Place, Report, Suite, explained, table, unexplained
 from strandline_lab.interop.security import write_client_settings
-from strandline_lab.interop.suites import aiokafka, clients, franz_go, kafka_python, librdkafka
+from strandline_lab.interop.suites import aiokafka, clients, franz_go, kafka_python, librdkafka, streams
 
 SUITES: Final[dict[str, Suite]] = {
     suite.name: suite
     for suite in (
         *clients.SUITES, aiokafka.SUITE, kafka_python.SUITE, franz_go.SUITE, *librdkafka.SUITES,
+        streams.SUITE,
     )
 }  # fmt: skip
 START_S_MAX: Final = 120.0

@@ -41,6 +41,11 @@ export async function until(condition) {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 100))
 }
 
+export const TRANSACTIONS = 'what is committed is read, and what is aborted is not'
+/** One transaction each writes these to all partitions; and what is read of each partition then. */
+export const VALUES = ['first', 'aborted', 'last']
+export const COMMITTED = [0, 1, 2].map(() => ['first', 'last'])
+
 export const COPIED = 'records are written and read over the death of a leader'
 const HALF = 150
 

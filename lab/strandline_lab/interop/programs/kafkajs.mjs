@@ -1,7 +1,7 @@
 // kafkajs: topics, records, groups, and administration.
 
 import { createRequire } from 'node:module'
-import { COPIED, claim, halves, readBack, same, until, version } from './claims.mjs'
+import { COMMITTED, COPIED, TRANSACTIONS, VALUES, claim, halves, readBack, same, until, version } from './claims.mjs'
 
 const [folder, bootstrap] = process.argv.slice(2)
 const { CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = createRequire(import.meta.url)(folder)
@@ -99,6 +99,34 @@ await claim('partitions are added, records and topics deleted', async () => {
   await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '1' }] })
   await admin.deleteTopics({ topics: [topic] })
   same((await admin.listTopics()).includes(topic), false)
+})
+
+await claim(TRANSACTIONS, async () => {
+  const name = `${topic}-transactions`
+  await admin.createTopics({ topics: [{ topic: name, numPartitions: 3, replicationFactor: 3 }], waitForLeaders: true })
+  const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1, transactionalId: name })
+  await producer.connect()
+  for (const [number, value] of VALUES.entries()) {
+    const transaction = await producer.transaction()
+    const messages = [0, 1, 2].map((partition) => ({ partition, value }))
+    await transaction.send({ topic: name, acks: -1, messages })
+    const topics = [{ topic: name, partitions: [{ partition: 0, offset: `${number}` }] }]
+    await transaction.sendOffsets({ consumerGroupId: name, topics })
+    await (value === 'aborted' ? transaction.abort() : transaction.commit())
+  }
+  await producer.disconnect()
+  const committed = async () => (await admin.fetchOffsets({ groupId: name, topics: [name] }))[0].partitions
+  await until(async () => (await committed()).some((each) => each.offset === '2'))
+  const consumer = kafka.consumer({ groupId: `${name}-reader` })
+  const read = [[], [], []]
+  await consumer.connect()
+  await consumer.subscribe({ topics: [name], fromBeginning: true })
+  await consumer.run({
+    eachMessage: async ({ partition, message }) => void read[partition].push(message.value.toString()),
+  })
+  await until(() => read.every((each) => each.includes('last')))
+  await consumer.disconnect()
+  same(read, COMMITTED)
 })
 
 await claim(COPIED, async () => {

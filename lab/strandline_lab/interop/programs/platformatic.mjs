@@ -2,7 +2,7 @@
 
 import { pathToFileURL } from 'node:url'
 import { join } from 'node:path'
-import { COPIED, claim, halves, readBack, same, until, version } from './claims.mjs'
+import { COMMITTED, COPIED, TRANSACTIONS, VALUES, claim, halves, readBack, same, until, version } from './claims.mjs'
 
 const [folder, bootstrap] = process.argv.slice(2)
 const { Admin, Consumer, Producer, stringDeserializers, stringSerializers } = await import(
@@ -76,6 +76,28 @@ await claim('groups are listed, described and deleted', async () => {
 await claim('topics are deleted', async () => {
   await admin.deleteTopics({ topics: [topic] })
   same((await admin.listTopics()).includes(topic), false)
+})
+
+await claim(TRANSACTIONS, async () => {
+  const name = `${topic}-transactions`
+  await admin.createTopics({ topics: [name], partitions: 3, replicas: 3 })
+  const producer = new Producer({ ...common, serializers: stringSerializers, idempotent: true, transactionalId: name })
+  for (const value of VALUES) {
+    const transaction = await producer.beginTransaction()
+    await transaction.send({ messages: [0, 1, 2].map((partition) => ({ topic: name, partition, value })), acks: -1 })
+    await (value === 'aborted' ? transaction.abort() : transaction.commit())
+  }
+  await producer.close()
+  const consumer = new Consumer({ ...common, groupId: name, deserializers: stringDeserializers })
+  const isolationLevel = 1 // what is committed
+  const stream = await consumer.consume({ topics: [name], mode: 'earliest', isolationLevel, autocommit: false })
+  const read = [[], [], []]
+  for await (const message of stream) {
+    read[message.partition].push(message.value)
+    if (read.every((each) => each.includes('last'))) break
+  }
+  await consumer.close(true)
+  same(read, COMMITTED)
 })
 
 await claim(COPIED, async () => {

@@ -12,11 +12,10 @@ from typing import Final
 from strandline_lab.interop.outcome import Place, Suite
 from strandline_lab.interop.process import run
 from strandline_lab.interop.security import Security
+from strandline_lab.interop.suites.java import BEFORE_KIP_890, HOW, java
 from strandline_lab.interop.suites.programs import PROGRAMS, Command, program_suite
 
-BRING_S_MAX: Final = 300.0
 BUILD_S_MAX: Final = 900.0
-QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
 def here(module: str, program: str) -> Command:
@@ -44,21 +43,6 @@ def node(package: str, program: str) -> Command:
         return [runtime, PROGRAMS / program, packages / package]
 
     return command
-
-
-def java(place: Place) -> Sequence[str | Path] | None:
-    """A program that Java compiles as it starts it, with the jars that Maven brings by its pom.xml."""
-    if shutil.which("javac") is None or shutil.which("mvn") is None:
-        return None
-    jars, program = place.output / "jars", PROGRAMS / "java"
-    shutil.rmtree(jars, ignore_errors=True)
-    bring: list[str | Path] = [
-        "mvn", "-q", "-B", "-f", program / "pom.xml", "dependency:copy-dependencies",
-        f"-DoutputDirectory={jars}",
-    ]  # fmt: skip
-    if run(bring, place.output / "jars.log", seconds=BRING_S_MAX) != 0:
-        return None
-    return ["java", QUIET, "-cp", f"{jars}/*", program / "KafkaClients.java"]
 
 
 def golang(program: str) -> Command:
@@ -110,7 +94,7 @@ WITH_SECURITY: Final[tuple[tuple[str, str, Command], ...]] = (
     ("confluent-kafka", "make setup", here("confluent_kafka", "confluent_client")),
     ("aiokafka client", "make setup", here("aiokafka", "aiokafka_client")),
     ("kafka-python client", "make setup", here("kafka", "kafka_python_client")),
-    ("Java kafka-clients", "a JDK of Java 17 or later, and Maven", java),
+    ("Java kafka-clients", HOW, java("KafkaClients")),
 )
 """Clients that are also run with certificates and logins."""
 STAYS: Final = {
@@ -129,6 +113,8 @@ SUITES: Final[tuple[Suite, ...]] = (
         for name, how, command in WITH_SECURITY
         for security in Security
     ),
+    program_suite("Java transactions", HOW, java("Transactions")),
+    program_suite("Java transactions/3.9", HOW, java("Transactions", version=BEFORE_KIP_890)),
     program_suite("kafkajs", "npm install kafkajs in SUITES/node", node("kafkajs", "kafkajs.mjs")),
     program_suite(
         "@platformatic/kafka",

@@ -16,7 +16,6 @@ MODULE: Final = "github.com/twmb/franz-go"
 SUITE_S_MAX: Final = 1200.0
 RECORDS: Final = 50_000
 """What one of its tests of groups writes; its authors write ten times as many."""
-LEFT_OUT: Final = {"TestTxnEtl": "transactions"}
 ENDS: Final = {"pass": Status.PASSED, "fail": Status.FAILED, "skip": Status.LEFT_OUT}
 
 
@@ -27,14 +26,13 @@ def run_suite(place: Place) -> Report | None:
     folder, log = PROGRAMS / "go", place.output / "franz-go.log"
     words: list[str | Path] = [
         "go", "test", "-C", folder, "-json", "-count=1", f"-timeout={SUITE_S_MAX:.0f}s",
-        f"-skip=^({'|'.join(LEFT_OUT)})$", f"-run={'|'.join(place.tests)}", f"{MODULE}/pkg/kgo",
+        f"-run={'|'.join(place.tests)}", f"{MODULE}/pkg/kgo",
     ]  # fmt: skip
     environment = {"KGO_SEEDS": place.kafka, "KGO_TEST_RECORDS": f"{RECORDS}", "KGO_LOG_LEVEL": "none"}
     status = run(words, log, seconds=SUITE_S_MAX, environment=environment)
     outcomes = [*outcomes_of(log.read_text(errors="replace"))]
     if status != 0 and not any(each.status is Status.FAILED for each in outcomes):
         outcomes.append(Outcome("the whole suite", Status.FAILED, f"exit status {status}: see {log.name}"))
-    outcomes += [Outcome(name, Status.LEFT_OUT, why) for name, why in LEFT_OUT.items() if place.wants(name)]
     version = printed(["go", "list", "-C", folder, "-m", "-f", "{{.Version}}", MODULE])
     return Report("franz-go", version, outcomes)
 

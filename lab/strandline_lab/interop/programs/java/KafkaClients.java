@@ -1,6 +1,5 @@
 // Java's kafka-clients: topics, records, groups, and administration. Prints a line for each claim.
 
-import java.io.FileReader;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -8,9 +7,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Properties;
 import java.util.Set;
-import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
@@ -38,25 +35,14 @@ import org.apache.kafka.common.errors.ElectionNotNeededException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-public class KafkaClients {
+public class KafkaClients extends Claims {
     static final int RECORDS = 100;
     static final int HALF = 150;
-    static final int SECONDS = 60;
     static final List<String> CODECS = List.of("none", "gzip", "snappy", "lz4", "zstd");
     static final String TOPIC = "java-" + System.nanoTime();
-    static final Map<String, Object> COMMON = new HashMap<>();
 
     public static void main(String[] arguments) throws Exception {
-        String folder = System.getenv("INTEROP_SECURITY");
-        if (folder != null) {
-            var security = new Properties();
-            security.load(new FileReader(folder + "/java.properties"));
-            security.forEach((name, value) -> COMMON.put((String) name, value));
-        }
-        COMMON.put("bootstrap.servers", arguments[0]);
-        var build = new Properties();
-        build.load(Admin.class.getResourceAsStream("/kafka/kafka-version.properties"));
-        System.out.println("version " + build.getProperty("version"));
+        connect(arguments[0]);
         try (Admin admin = Admin.create(COMMON)) {
             records(admin);
             groups(admin);
@@ -67,7 +53,6 @@ public class KafkaClients {
                 admin.deleteTopics(List.of(TOPIC)).all().get();
                 return same(admin.listTopics().names().get().contains(TOPIC), false);
             });
-            transactions(admin);
             claim("records are written and read over the death of a leader", () -> copied(admin));
             claim("a broker that is down is described as fenced", () -> {
                 var fenced = new DescribeClusterOptions().includeFencedBrokers(true);
@@ -173,26 +158,6 @@ public class KafkaClients {
         });
         claim("resources with configs are listed", () -> same(admin.listConfigResources().all().get()
                 .contains(new ConfigResource(ConfigResource.Type.TOPIC, TOPIC)), true));
-    }
-
-    static void transactions(Admin admin) {
-        claim("transactions are listed: there are none", () -> same(
-                admin.listTransactions().all().get().size(), 0));
-        claim("transactions are refused at once", () -> {
-            long began = System.nanoTime();
-            try (var producer = producer(Map.of("transactional.id", TOPIC))) {
-                producer.initTransactions();
-            } catch (RuntimeException error) {
-                return same(System.nanoTime() - began < 5_000_000_000L, true);
-            }
-            throw new IllegalStateException("a transaction began");
-        });
-    }
-
-    static Map<String, Object> with(Map<String, Object> settings) {
-        var all = new HashMap<>(COMMON);
-        all.putAll(settings);
-        return all;
     }
 
     static KafkaProducer<String, String> producer(Map<String, Object> settings) {
@@ -356,27 +321,5 @@ public class KafkaClients {
             }
         }
         return null;
-    }
-
-    static void until(Callable<Boolean> condition) throws Exception {
-        long deadline = System.nanoTime() + SECONDS * 1_000_000_000L;
-        while (!condition.call()) {
-            if (System.nanoTime() > deadline) throw new IllegalStateException("not so after " + SECONDS + " s");
-            Thread.sleep(50);
-        }
-    }
-
-    static Object same(Object found, Object expected) {
-        if (!found.equals(expected)) throw new IllegalStateException(found + " is not " + expected);
-        return null;
-    }
-
-    static void claim(String name, Callable<?> work) {
-        try {
-            work.call();
-            System.out.println("passed " + name);
-        } catch (Throwable error) {
-            System.out.println("failed " + name + ": " + error.toString().replaceAll("\\s+", " "));
-        }
     }
 }

@@ -259,6 +259,42 @@ func copied() error {
 	})
 }
 
+// transactions commits, aborts and commits again, and reads what is committed.
+func transactions() error {
+	name := topic + "-transactions"
+	if err := create(name); err != nil {
+		return err
+	}
+	producer := connect(kgo.TransactionalID(name), kgo.DefaultProduceTopic(name),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	defer producer.Close()
+	for _, value := range []string{"first", "aborted", "last"} {
+		if err := producer.BeginTransaction(); err != nil {
+			return err
+		}
+		for partition := range int32(3) {
+			record := &kgo.Record{Partition: partition, Value: []byte(value)}
+			if err := producer.ProduceSync(deadline, record).FirstErr(); err != nil {
+				return err
+			}
+		}
+		if err := producer.EndTransaction(deadline, kgo.TransactionEndTry(value != "aborted")); err != nil {
+			return err
+		}
+	}
+	consumer := member(name, name, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	defer consumer.Close()
+	found, err := read(consumer, 6)
+	if err != nil {
+		return err
+	}
+	values := map[int32]string{}
+	for _, each := range found {
+		values[each.Partition] += string(each.Value) + " "
+	}
+	return claims.Same(values, map[int32]string{0: "first last ", 1: "first last ", 2: "first last "})
+}
+
 func main() {
 	claims.Version("github.com/twmb/franz-go")
 	client := connect()
@@ -281,5 +317,6 @@ func main() {
 		_, err := admin.DeleteTopic(deadline, topic)
 		return err
 	})
+	claim("what is committed is read, and what is aborted is not", transactions)
 	claim("records are written and read over the death of a leader", copied)
 }

@@ -161,6 +161,73 @@ func copied(addresses []string, common *sarama.Config, admin sarama.ClusterAdmin
 	})
 }
 
+// transactions commits, aborts and commits again, offsets of a group too, and reads what is committed.
+func transactions(addresses []string, base *sarama.Config, admin sarama.ClusterAdmin) error {
+	name := topic + "-transactions"
+	detail := sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: 3}
+	if err := admin.CreateTopic(name, &detail, false); err != nil {
+		return err
+	}
+	config := *base
+	config.Net.MaxOpenRequests = 1
+	config.Producer.Idempotent = true
+	config.Producer.Transaction.ID = name
+	config.Producer.Partitioner = sarama.NewManualPartitioner
+	config.Consumer.IsolationLevel = sarama.ReadCommitted
+	producer, err := sarama.NewSyncProducer(addresses, &config)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	for number, value := range []string{"first", "aborted", "last"} {
+		if err := transaction(producer, name, value, int64(number)); err != nil {
+			return err
+		}
+	}
+	consumer, err := sarama.NewConsumer(addresses, &config)
+	if err != nil {
+		return err
+	}
+	defer consumer.Close()
+	for partition := range int32(3) {
+		reading, err := consumer.ConsumePartition(name, partition, sarama.OffsetOldest)
+		if err != nil {
+			return err
+		}
+		for _, expected := range []string{"first", "last"} {
+			if err := claims.Same(string((<-reading.Messages()).Value), expected); err != nil {
+				return err
+			}
+		}
+	}
+	answer, err := admin.ListConsumerGroupOffsets(name, map[string][]int32{name: {0}})
+	if err != nil {
+		return err
+	}
+	return claims.Same(answer.GetBlock(name, 0).Offset, int64(2))
+}
+
+// transaction writes a record to each partition, and an offset of a group.
+func transaction(producer sarama.SyncProducer, name, value string, offset int64) error {
+	if err := producer.BeginTxn(); err != nil {
+		return err
+	}
+	for partition := range int32(3) {
+		message := &sarama.ProducerMessage{Topic: name, Partition: partition, Value: sarama.StringEncoder(value)}
+		if _, _, err := producer.SendMessage(message); err != nil {
+			return err
+		}
+	}
+	offsets := map[string][]*sarama.PartitionOffsetMetadata{name: {{Partition: 0, Offset: offset}}}
+	if err := producer.AddOffsetsToTxn(offsets, name); err != nil {
+		return err
+	}
+	if value == "aborted" {
+		return producer.AbortTxn()
+	}
+	return producer.CommitTxn()
+}
+
 func main() {
 	addresses := claims.Addresses()
 	config := sarama.NewConfig()
@@ -221,6 +288,9 @@ func main() {
 		return err
 	})
 	claims.Claim("topics are deleted", func() error { return admin.DeleteTopic(topic) })
+	claims.Claim("what is committed is read, and what is aborted is not", func() error {
+		return transactions(addresses, config, admin)
+	})
 	claims.Claim("records are written and read over the death of a leader", func() error {
 		return copied(addresses, config, admin)
 	})
