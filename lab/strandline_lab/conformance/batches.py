@@ -18,6 +18,7 @@ CODECS: Final[Mapping[str, int]] = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3,
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_MARKER_TAIL: Final = struct.Struct(">iB")
 _CRC_FROM: Final = 21
 _LENGTH_FROM: Final = 12
 
@@ -134,7 +135,20 @@ def described(data: bytes) -> list[dict[str, Any]]:
             "ProducerEpoch": epoch,
             "Sequence": sequence,
             "Count": count,
-            "Records": hashlib.sha256(data[at + _HEADER.size : end]).hexdigest()[:12],
+            **_contents(data[at + _HEADER.size : end], is_control=bool(attributes & CONTROL)),
         })  # fmt: skip
         at = end
     return [*found, {"LeftOver": len(data) - at}] if at < len(data) else found
+
+
+def _contents(records: bytes, *, is_control: bool) -> dict[str, Any]:
+    """The epoch of a marker's coordinator is its own field: it is a number of elections. A marker's value
+    ends with it, before the count of headers (KIP-98, "Control Messages")."""
+    if not is_control or len(records) < _MARKER_TAIL.size:
+        return {"Records": _digest(records)}
+    epoch, _ = _MARKER_TAIL.unpack_from(records, len(records) - _MARKER_TAIL.size)
+    return {"Records": _digest(records[: -_MARKER_TAIL.size]), "CoordinatorEpoch": epoch}
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]

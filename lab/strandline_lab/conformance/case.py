@@ -65,8 +65,9 @@ class Call:
     """One request. A call with a version of its own prepares: its answer is not compared.
 
     `take` names values of the answer by their paths, such as `Topics.0.TopicId`. `settled` says that errors
-    of a coordinator or leader that is not ready yet are waited out. `until` is a path whose value must not be
-    empty: the request is sent again until then, since systems show what changed only after a while.
+    of a coordinator or leader that is not ready yet are waited out. `until` is a path whose value must be
+    `value`, or not be empty if that is None: the request is sent again until then, since systems show what
+    changed only after a while. The call is carried out `times` times.
     """
 
     api: str
@@ -76,6 +77,8 @@ class Call:
     take: Mapping[str, str] = field(default_factory=dict)
     settled: bool = True
     until: str | None = None
+    value: Any = None
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,13 +61,15 @@ min.insync.replicas=2
 num.partitions=1
 offsets.topic.num.partitions=5
 transaction.state.log.num.partitions=5
+transaction.abort.timed.out.transaction.cleanup.interval.ms=200
 group.initial.rebalance.delay.ms=0
 log.segment.bytes=268435456
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 """)
-"""Few partitions of the internal topics make the start quick. ACLs are on, and everyone may do everything.
-Where a default is a matter of settings, it is strandline's."""
+"""Few partitions of the internal topics make the start quick, and transactions that time out are looked for
+often. ACLs are on, and everyone may do everything. Where a default is a matter of settings, it is that of
+strandline."""
 
 
 class NotHere(Exception):

@@ -6,7 +6,7 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -47,6 +47,7 @@ _CREATE_TOPICS: Final = 7
 _METADATA: Final = 12
 _PRODUCE: Final = 9
 _NOBODY: Final = -1
+_WARM_UP: Final = Call("InitProducerId", {"TransactionalId": None, "TransactionTimeoutMs": 60_000}, version=4)
 
 Answer = dict[str, Any] | str
 """The fields of an answer, or what came instead."""
@@ -118,8 +119,12 @@ class System:
         }
 
     async def warm_up(self) -> None:
-        """Has the system make its topics of groups, which some cases name."""
+        """Has the system make its topics of groups and transactions, which some cases name, and each broker
+        give a producer id, so that none of a case is 0."""
         await self._found(Group("warm-up"))
+        await self._found(Transaction("warm-up"))
+        for broker in self._links:
+            await self._settled(replace(_WARM_UP, to=broker), 0, {})
 
     async def create(self, topics: Sequence[Topic]) -> None:
         """Creates topics, and waits until each broker names a leader for each of their partitions."""
@@ -156,7 +161,7 @@ class System:
         """Carries out a case at one version, and returns the answer to its last call."""
         taken: dict[str, Any] = {}
         answer: Answer = ""
-        for call in (*case.before, case.call):
+        for call in (each for each in (*case.before, case.call) for _ in range(each.times)):
             answer = await self._settled(call, version, taken)
             if isinstance(answer, dict):
                 taken |= {
@@ -171,8 +176,7 @@ class System:
         is_nameless = not isinstance(call.to, int) and not call.to.name
         for _ in range(TRIES_MAX if call.settled and not is_nameless else 1):
             answer = await self.ask(call, version, taken)
-            is_there = call.until is None or at(answer, call.until)
-            if isinstance(answer, str) or (waited_for.isdisjoint(codes(answer)) and is_there):
+            if isinstance(answer, str) or (waited_for.isdisjoint(codes(answer)) and _is_there(call, answer)):
                 break
             if not isinstance(call.to, int):
                 self._coordinators.pop(in_version(call.to, version), None)
@@ -274,6 +278,13 @@ def _header(key: int, version: int, *, flexible: bool) -> bytes:
     client = CLIENT_ID.encode()
     head = struct.pack(">hhih", key, version, 1, len(client)) + client
     return head + uvarint(0) if flexible else head
+
+
+def _is_there(call: Call, answer: Any) -> bool:
+    if call.until is None:
+        return True
+    found = at(answer, call.until)
+    return bool(found) if call.value is None else found == call.value
 
 
 def at(answer: Any, path: str) -> Any:

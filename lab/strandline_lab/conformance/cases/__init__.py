@@ -15,10 +15,11 @@ from strandline_lab.conformance.cases import (
     replicas,
     security,
     topics,
-    transactions,
 )
+from strandline_lab.conformance.cases.transactions import epochs, offsets, producers, records
 
 FAMILIES: Final = (
-    cluster, topics, configs, produce, fetch, members, groups, commits, security, replicas, transactions,
+    cluster, topics, configs, produce, fetch, members, groups, commits, security, replicas, producers,
+    offsets, records, epochs,
 )  # fmt: skip
 CASES: Final = tuple(case for family in FAMILIES for case in family.CASES)
