@@ -177,7 +177,8 @@ class ProducerState:
         return _follow(producer, header)
 
     def _check_transaction(self, header: BatchHeader, transaction: Transactional | None) -> None:
-        """A batch of a transaction either continues it, or begins it as its coordinator knows."""
+        """A batch of a transaction either continues it, or begins it as its coordinator knows. One of
+        transactions v2 has an epoch of its own, so that also a producer that is not known begins at 0."""
         known = self.transactions.of(header.producer_id)
         who = f"producer {header.producer_id} of epoch {header.producer_epoch}"
         if known is not None:
@@ -193,7 +194,10 @@ class ProducerState:
         asked = ProducerIdentity(header.producer_id, header.producer_epoch)
         if transaction is None or transaction.producer != asked:
             raise InvalidTransactionState(f"{who} has no transaction here that its coordinator knows")
-        if transaction.guard not in (None, self.guard(header.producer_id)):
+        if transaction.guard is None:
+            if header.base_sequence > 0 and header.producer_id not in self._producers:
+                raise OutOfOrderSequence(f"{who} begins with sequence {header.base_sequence} instead of 0")
+        elif transaction.guard != self.guard(header.producer_id):
             raise InvalidTransactionState(f"the transaction of {who} has ended meanwhile")
         if len(self.transactions) >= self._open_max:
             raise ConcurrentTransactions(

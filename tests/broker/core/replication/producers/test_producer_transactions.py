@@ -47,7 +47,7 @@ class Log:
         header = BatchHeader.parse(batch)
         right = Transactional(ProducerIdentity(5, epoch), guard) if asked else None
         try:
-            verdict = self.state.check(header, NOW, transaction=right)
+            verdict = self.state.check(header, NOW, any_first_sequence=True, transaction=right)
         except StrandlineError as error:
             return error
         if isinstance(verdict, Duplicate):
@@ -99,6 +99,14 @@ def test_the_next_transaction_continues_the_sequences_of_the_epoch() -> None:
     assert (log.append(0), log.mark()) == (0, 1)
     assert isinstance(log.append(1, asked=False), InvalidTransactionState)
     assert log.append(1, guard=1) == 2
+
+
+def test_a_transaction_with_an_epoch_of_its_own_begins_at_zero() -> None:
+    """KIP-890: the batch before one with another sequence is on its way, or was refused."""
+    log = Log()
+    assert isinstance(log.append(1, guard=None), OutOfOrderSequence)
+    assert (log.append(0, guard=None), log.append(1, asked=False)) == (0, 1)
+    assert Log().append(1) == 0
 
 
 def test_a_repeat_of_a_batch_is_known_after_the_marker_too() -> None:
