@@ -284,7 +284,7 @@ class Broker:
             [
                 *log_rows(log, self._settings, self._times, self._clock, self._key, self._quotas),
                 *group_rows(groups.handlers),
-                *transaction_rows(transactions.handlers),
+                *transaction_rows(transactions.handlers, transactions.logs),
             ]
         )
         logins = PortLogins(self._logins, self._key.is_shown, self._settings, self._clock, self._host.new_id)

@@ -46,6 +46,10 @@ TRANSACTIONAL_ID_LENGTH_MAX: Final = 1_024
 """Kafka Streams makes one of a group id, a UUID and a number, so that it is longer than a group id."""
 MARKERS_PER_CALL_MAX: Final = 2_000
 """Markers of transactions in one call from a coordinator to a leader."""
+LOGS_PER_CALL_MAX: Final = 100
+"""Partitions in one question about open transactions."""
+OPEN_IN_LOG_SHOWN_MAX: Final = 200
+"""Open transactions of one partition in an answer: those that began first."""
 ADMISSIONS_PER_CALL_MAX: Final = 2_000
 """Partitions that a leader asks about in one call to a coordinator of transactions, unless a single question
 has more."""

@@ -64,6 +64,16 @@ class TransactionsStub:
                 request_serializer=strandline_dot_rpc_dot_transaction__pb2.AbortTransactionRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_transaction__pb2.AbortTransactionResponse.FromString,
                 _registered_method=True)
+        self.DescribeLogs = channel.unary_unary(
+                '/strandline.v1.Transactions/DescribeLogs',
+                request_serializer=strandline_dot_rpc_dot_transaction__pb2.DescribeLogsRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_transaction__pb2.DescribeLogsResponse.FromString,
+                _registered_method=True)
+        self.AbortInLog = channel.unary_unary(
+                '/strandline.v1.Transactions/AbortInLog',
+                request_serializer=strandline_dot_rpc_dot_transaction__pb2.AbortInLogRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_transaction__pb2.AbortInLogResponse.FromString,
+                _registered_method=True)
         self.WriteMarkers = channel.unary_unary(
                 '/strandline.v1.Transactions/WriteMarkers',
                 request_serializer=strandline_dot_rpc_dot_transaction__pb2.WriteMarkersRequest.SerializeToString,
@@ -115,6 +125,19 @@ class TransactionsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeLogs(self, request, context):
+        """To the leaders of partitions.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AbortInLog(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WriteMarkers(self, request, context):
         """From a coordinator to the leaders of a transaction's partitions. Only brokers may call it.
         """
@@ -161,6 +184,16 @@ def add_TransactionsServicer_to_server(servicer, server):
                     servicer.AbortTransaction,
                     request_deserializer=strandline_dot_rpc_dot_transaction__pb2.AbortTransactionRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_transaction__pb2.AbortTransactionResponse.SerializeToString,
+            ),
+            'DescribeLogs': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeLogs,
+                    request_deserializer=strandline_dot_rpc_dot_transaction__pb2.DescribeLogsRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_transaction__pb2.DescribeLogsResponse.SerializeToString,
+            ),
+            'AbortInLog': grpc.unary_unary_rpc_method_handler(
+                    servicer.AbortInLog,
+                    request_deserializer=strandline_dot_rpc_dot_transaction__pb2.AbortInLogRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_transaction__pb2.AbortInLogResponse.SerializeToString,
             ),
             'WriteMarkers': grpc.unary_unary_rpc_method_handler(
                     servicer.WriteMarkers,
@@ -335,6 +368,60 @@ class Transactions:
             '/strandline.v1.Transactions/AbortTransaction',
             strandline_dot_rpc_dot_transaction__pb2.AbortTransactionRequest.SerializeToString,
             strandline_dot_rpc_dot_transaction__pb2.AbortTransactionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeLogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Transactions/DescribeLogs',
+            strandline_dot_rpc_dot_transaction__pb2.DescribeLogsRequest.SerializeToString,
+            strandline_dot_rpc_dot_transaction__pb2.DescribeLogsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AbortInLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Transactions/AbortInLog',
+            strandline_dot_rpc_dot_transaction__pb2.AbortInLogRequest.SerializeToString,
+            strandline_dot_rpc_dot_transaction__pb2.AbortInLogResponse.FromString,
             options,
             channel_credentials,
             insecure,

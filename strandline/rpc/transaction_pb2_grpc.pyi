@@ -40,6 +40,9 @@ class TransactionsStub:
     DescribeTransaction: _grpc.UnaryUnaryMultiCallable[_transaction_pb2.DescribeTransactionRequest, _transaction_pb2.DescribeTransactionResponse]
     ListTransactions: _grpc.UnaryUnaryMultiCallable[_transaction_pb2.ListTransactionsRequest, _transaction_pb2.ListTransactionsResponse]
     AbortTransaction: _grpc.UnaryUnaryMultiCallable[_transaction_pb2.AbortTransactionRequest, _transaction_pb2.AbortTransactionResponse]
+    DescribeLogs: _grpc.UnaryUnaryMultiCallable[_transaction_pb2.DescribeLogsRequest, _transaction_pb2.DescribeLogsResponse]
+    """To the leaders of partitions."""
+    AbortInLog: _grpc.UnaryUnaryMultiCallable[_transaction_pb2.AbortInLogRequest, _transaction_pb2.AbortInLogResponse]
     WriteMarkers: _grpc.UnaryUnaryMultiCallable[_transaction_pb2.WriteMarkersRequest, _transaction_pb2.WriteMarkersResponse]
     """From a coordinator to the leaders of a transaction's partitions. Only brokers may call it."""
     AdmitPartitions: _grpc.UnaryUnaryMultiCallable[_transaction_pb2.AdmitPartitionsRequest, _transaction_pb2.AdmitPartitionsResponse]
@@ -54,6 +57,9 @@ class TransactionsAsyncStub(TransactionsStub):
     DescribeTransaction: _aio.UnaryUnaryMultiCallable[_transaction_pb2.DescribeTransactionRequest, _transaction_pb2.DescribeTransactionResponse]  # type: ignore[assignment]
     ListTransactions: _aio.UnaryUnaryMultiCallable[_transaction_pb2.ListTransactionsRequest, _transaction_pb2.ListTransactionsResponse]  # type: ignore[assignment]
     AbortTransaction: _aio.UnaryUnaryMultiCallable[_transaction_pb2.AbortTransactionRequest, _transaction_pb2.AbortTransactionResponse]  # type: ignore[assignment]
+    DescribeLogs: _aio.UnaryUnaryMultiCallable[_transaction_pb2.DescribeLogsRequest, _transaction_pb2.DescribeLogsResponse]  # type: ignore[assignment]
+    """To the leaders of partitions."""
+    AbortInLog: _aio.UnaryUnaryMultiCallable[_transaction_pb2.AbortInLogRequest, _transaction_pb2.AbortInLogResponse]  # type: ignore[assignment]
     WriteMarkers: _aio.UnaryUnaryMultiCallable[_transaction_pb2.WriteMarkersRequest, _transaction_pb2.WriteMarkersResponse]  # type: ignore[assignment]
     """From a coordinator to the leaders of a transaction's partitions. Only brokers may call it."""
     AdmitPartitions: _aio.UnaryUnaryMultiCallable[_transaction_pb2.AdmitPartitionsRequest, _transaction_pb2.AdmitPartitionsResponse]  # type: ignore[assignment]
@@ -101,6 +107,21 @@ class TransactionsServicer(metaclass=_abc_1.ABCMeta):
         request: _transaction_pb2.AbortTransactionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_transaction_pb2.AbortTransactionResponse, _abc.Awaitable[_transaction_pb2.AbortTransactionResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DescribeLogs(
+        self,
+        request: _transaction_pb2.DescribeLogsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_transaction_pb2.DescribeLogsResponse, _abc.Awaitable[_transaction_pb2.DescribeLogsResponse]]:
+        """To the leaders of partitions."""
+
+    @_abc_1.abstractmethod
+    def AbortInLog(
+        self,
+        request: _transaction_pb2.AbortInLogRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_transaction_pb2.AbortInLogResponse, _abc.Awaitable[_transaction_pb2.AbortInLogResponse]]: ...
 
     @_abc_1.abstractmethod
     def WriteMarkers(

@@ -272,7 +272,20 @@ _CALLS: Final = (
         "Transactions.ListTransactions",
         "ListTransactions",
     ),
-    _Call(by_handler(ALTER_CLUSTER, needs="ALTER CLUSTER", refused="31"), "Transactions.AbortTransaction"),
+    _Call(
+        by_handler(ALTER_CLUSTER, needs="ALTER CLUSTER", refused="31"),
+        "Transactions.AbortTransaction Transactions.AbortInLog",
+    ),
+    _Call(
+        by_handler(
+            ALTER_CLUSTER,
+            CLUSTER_ACTION,
+            needs="ALTER CLUSTER or CLUSTER_ACTION CLUSTER",
+            refused="31 for each partition",
+        ),
+        apis="WriteTxnMarkers",
+    ),
+    _Call(_partitions(DESCRIBE_TOPIC), "Transactions.DescribeLogs"),
     _Call(
         Row(
             Decided.MEMBERS_ONLY,

@@ -119,6 +119,49 @@ class ListTransactions(Asks[Sequence[ListedTransaction]]):
     """All transactional ids of one coordinator."""
 
 
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """Asks the leader of this partition which transactions are open in its log."""
+
+    name: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInLog:
+    """A transaction that has records in a log, and no marker. `began_ms` is the leader's time, or that of its
+    restart; `coordinator_epoch` that of the producer's last marker, -1 if there is none."""
+
+    producer: ProducerIdentity
+    first_offset: int
+    began_ms: int
+    coordinator_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LogTransactions:
+    """The open transactions of one log: `count` of them, of which `opened` has those that began first.
+
+    Readers of committed records wait at `stable_offset`, the last stable offset. After an error the rest is
+    unknown.
+    """
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    stable_offset: int = -1
+    high_watermark: int = -1
+    count: int = 0
+    opened: Sequence[OpenInLog] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AbortInLog:
+    """For administrators: end the transaction that begins at this offset of a log by an abort marker, without
+    a coordinator."""
+
+    name: TopicPartition
+    first_offset: int
+
+
 # --- coordinators tell leaders ------------------------------------------------------------------
 
 

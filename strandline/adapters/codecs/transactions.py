@@ -9,6 +9,8 @@ from google.protobuf.message import Message
 
 from strandline.adapters.codecs.messages import (
     ENDPOINT,
+    ERROR,
+    PARTITION,
     Call,
     MessageCodec,
     Part,
@@ -21,7 +23,7 @@ from strandline.adapters.codecs.messages import (
     shape,
 )
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
-from strandline.config.limits import ADMISSIONS_PER_CALL_MAX, MARKERS_PER_CALL_MAX
+from strandline.config.limits import ADMISSIONS_PER_CALL_MAX, LOGS_PER_CALL_MAX, MARKERS_PER_CALL_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Listener, Request, Response
@@ -29,6 +31,7 @@ from strandline.rpc import common_pb2, transaction_pb2
 from strandline.vocabulary.log import ProducerIdentity
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.transactions import (
+    AbortInLog,
     AddPartitions,
     AdmissionBatch,
     Admitted,
@@ -36,9 +39,12 @@ from strandline.vocabulary.transactions import (
     EndTransaction,
     InitTransactions,
     ListedTransaction,
+    LogQuery,
+    LogTransactions,
     Marker,
     MarkerBatch,
     MarkerEntry,
+    OpenInLog,
     TransactionState,
 )
 
@@ -117,6 +123,37 @@ ABORT_TRANSACTION: Final[Call[str, None]] = _rpc(
     "AbortTransaction",
     only(transaction_pb2.AbortTransactionRequest, "transactional_id"),
     nothing(transaction_pb2.AbortTransactionResponse),
+)
+
+_OPEN: Final = shape(transaction_pb2.OpenInLog, OpenInLog, producer=_PRODUCER)
+DESCRIBE_LOGS: Final[Call[Sequence[LogQuery], Sequence[LogTransactions]]] = _rpc(
+    "DescribeLogs",
+    only(
+        transaction_pb2.DescribeLogsRequest,
+        "partitions",
+        many(
+            shape(transaction_pb2.LogQuery, LogQuery, name=PARTITION),
+            at_most(LOGS_PER_CALL_MAX, "partitions"),
+        ),
+    ),
+    only(
+        transaction_pb2.DescribeLogsResponse,
+        "partitions",
+        many(
+            shape(
+                transaction_pb2.LogTransactions,
+                LogTransactions,
+                name=PARTITION,
+                error=ERROR,
+                opened=many(_OPEN),
+            )
+        ),
+    ),
+)
+ABORT_IN_LOG: Final[Call[AbortInLog, None]] = _rpc(
+    "AbortInLog",
+    shape(transaction_pb2.AbortInLogRequest, AbortInLog, name=PARTITION),
+    nothing(transaction_pb2.AbortInLogResponse),
 )
 
 # --- brokers ------------------------------------------------------------------------------------

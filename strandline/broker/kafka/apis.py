@@ -32,6 +32,7 @@ from strandline.broker.kafka.handlers.producing.produce import ProduceApi
 from strandline.broker.kafka.handlers.quotas.client_quotas import QuotasApi
 from strandline.broker.kafka.handlers.replicas import ReplicasApi
 from strandline.broker.kafka.handlers.topics import TopicsApi
+from strandline.broker.kafka.handlers.transactions.markers import MarkersApi
 from strandline.broker.kafka.handlers.transactions.producers import TransactionProducersApi
 from strandline.broker.kafka.handlers.transactions.tools import TransactionToolsApi
 from strandline.broker.kafka.router import Router
@@ -41,7 +42,6 @@ from strandline.broker.kafka.wire.coordinator import GROUP, TRANSACTION
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.broker.transactions.handlers import TransactionHandlers
 from strandline.broker.transactions.rights import TransactionRights
 from strandline.broker.transactions.transactions import Transactions
 from strandline.client.controller_link import ControllerLink
@@ -115,7 +115,7 @@ def kafka_router(
             Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
             *describing_apis(log, manager, cluster, large),
             *group_apis(groups, settings, access, clock),
-            *transaction_apis(transactions.handlers, producers, large, clock),
+            *transaction_apis(transactions, producers, large, clock),
             *(sasl_apis(logins, settings, clock) if logins.mechanisms else ()),
         ),
         lambda: Place(view.cluster_id, own.id) if view.cluster_id else None,
@@ -135,14 +135,15 @@ def describing_apis(
 
 
 def transaction_apis(
-    transactions: TransactionHandlers, producers: TransactionProducersApi, large: Answers, clock: Clock
+    transactions: Transactions, producers: TransactionProducersApi, large: Answers, clock: Clock
 ) -> tuple[Api[Any, Any], ...]:
     """The APIs of transactions. The end of one is carried out, also if its producer hangs up."""
-    tools = TransactionToolsApi(transactions, clock)
+    tools = TransactionToolsApi(transactions.handlers, clock)
     return (
         Api(apis.ADD_PARTITIONS_TO_TXN, answered(producers.add_partitions), changes=True),
         Api(apis.ADD_OFFSETS_TO_TXN, answered(producers.add_offsets), changes=True),
         Api(apis.END_TXN, answered(producers.end), changes=True),
+        Api(apis.WRITE_TXN_MARKERS, answered(MarkersApi(transactions.logs).write), changes=True),
         Api(apis.LIST_TRANSACTIONS, large.bounded(tools.list)),
         Api(apis.DESCRIBE_TRANSACTIONS, large.bounded(tools.describe)),
     )

@@ -23,13 +23,13 @@ class LogMarkers:
     that is committed, before the coordinator hears of it."""
 
     def __init__(self, replica: Callable[[TopicPartition], Replica], marked: Marked) -> None:
-        self._replica = replica
+        self.replica = replica
         self._marked = marked
 
     def write(self, entry: MarkerEntry, done: Done, *, timeout_ms: int) -> None:
         """As `MarkerWriter.write`."""
         try:
-            leadership = self._replica(entry.name).led()
+            leadership = self.replica(entry.name).led()
             committed = partial(self._committed, leadership, entry, done)
             leadership.produce_marker(entry.marker, timeout_ms=timeout_ms, done=committed)
         except StrandlineError as error:

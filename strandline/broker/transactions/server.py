@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from strandline.adapters.codecs import transactions as rpcs
 from strandline.broker.transactions.handlers import TransactionHandlers
+from strandline.broker.transactions.log_tools import LogTools
 from strandline.broker.transactions.marker_writes import MarkerWrites
 from strandline.serving.serve import CallRow, Row
 
 
-def transaction_rows(handlers: TransactionHandlers) -> list[Row]:
+def transaction_rows(handlers: TransactionHandlers, logs: LogTools) -> list[Row]:
     """For every listener of one broker."""
     return [
         CallRow(rpcs.FIND_TRANSACTION_COORDINATOR.served, handlers.find_coordinator),
@@ -17,6 +18,8 @@ def transaction_rows(handlers: TransactionHandlers) -> list[Row]:
         CallRow(rpcs.DESCRIBE_TRANSACTION.served, handlers.describe),
         CallRow(rpcs.LIST_TRANSACTIONS.served, handlers.list),
         CallRow(rpcs.ABORT_TRANSACTION.served, handlers.abort),
+        CallRow(rpcs.DESCRIBE_LOGS.served, logs.describe),
+        CallRow(rpcs.ABORT_IN_LOG.served, logs.abort),
     ]
 
 

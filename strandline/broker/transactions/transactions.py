@@ -17,8 +17,10 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.transactions.admission import ANSWER_SLACK_S, TransactionAdmission
 from strandline.broker.transactions.coordinators import TransactionCoordinators
 from strandline.broker.transactions.handlers import PlaceOfGroup, TransactionHandlers
+from strandline.broker.transactions.log_markers import LogMarkers
+from strandline.broker.transactions.log_tools import LogTools
 from strandline.broker.transactions.marker_sender import MarkerSender
-from strandline.broker.transactions.marker_writes import MARKER_CALL_S, MarkerWriter, MarkerWrites
+from strandline.broker.transactions.marker_writes import MARKER_CALL_S, MarkerWrites
 from strandline.broker.transactions.partition import TRANSACTIONS
 from strandline.broker.transactions.peer_calls import sending
 from strandline.broker.transactions.places import PartitionPlaces
@@ -39,7 +41,7 @@ class Transactions:
         manager: ReplicaManager,
         view: ClusterView,
         topics: InternalTopics,
-        writer: MarkerWriter,
+        writer: LogMarkers,
         place_of_group: PlaceOfGroup,
         new_producer_id: Callable[[], Awaitable[int]],
         settings: BrokerSettings,
@@ -50,6 +52,7 @@ class Transactions:
         self.events: Counter[EventKind] = Counter()
         """What happened to transactions that are coordinated here."""
         self.writes = MarkerWrites(writer, access, manager.clock)
+        self.logs = LogTools(manager, writer.replica, self.writes, access)
         send_markers = sending(manager, transport, WRITE_MARKERS, MarkerBatch, MARKER_CALL_S)
         places = PartitionPlaces(manager, view)
         self._sender = MarkerSender(manager.me, places.of, self.writes, send_markers, manager.clock)

@@ -115,6 +115,10 @@ class ProducerState:
     def __iter__(self) -> Iterator[tuple[int, Producer]]:
         return iter(self._producers.items())
 
+    def of(self, producer_id: int) -> Producer | None:
+        """None: this is not known, or no longer."""
+        return self._producers.get(producer_id)
+
     def guard(self, producer_id: int) -> int:
         """The offset of the producer's last marker, for `Transactional`."""
         producer = self._producers.get(producer_id)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+from strandline.broker.core.replication.producer_state import ProducerState
 from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode, code_of
@@ -107,13 +109,20 @@ class ReplicasApi:
             replica = self._log.replica(name)
         except StrandlineError as error:
             return PartitionProducers(partition, code_of(error), error.message)
-        return PartitionProducers(
-            partition,
-            producers=tuple(
-                ActiveProducer(number, known.epoch, known.batches[-1].last_sequence, known.at_ms)
-                for number, known in replica.log.producers
-            ),
-        )
+        return PartitionProducers(partition, producers=tuple(_active(replica.log.producers)))
+
+
+def _active(producers: ProducerState) -> Iterator[ActiveProducer]:
+    """Producers, then those that are forgotten but for their open transactions."""
+    opened = dict(producers.transactions)
+    for number, known in producers:
+        last = known.batches[-1].last_sequence if known.batches else -1
+        its = opened.pop(number, None)
+        offset = -1 if its is None else its.first_offset
+        yield ActiveProducer(number, known.epoch, last, known.at_ms, known.coordinator_epoch, offset)
+    for number, each in opened.items():
+        offset = each.first_offset
+        yield ActiveProducer(number, each.epoch, last_at_ms=each.began_ms, transaction_offset=offset)
 
 
 def _size(replica: Replica) -> PartitionSize:

@@ -30,7 +30,7 @@ from strandline.broker.kafka.wire.groups import administration, membership
 from strandline.broker.kafka.wire.groups import offsets as group_offsets
 from strandline.broker.kafka.wire.table.compiled import reading, writing
 from strandline.broker.kafka.wire.table.rows import NEVER, Struct
-from strandline.broker.kafka.wire.transactions import producers, tools
+from strandline.broker.kafka.wire.transactions import markers, producers, tools
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -135,6 +135,7 @@ ADD_OFFSETS_TO_TXN: Final = ApiWire(
     25, "AddOffsetsToTxn", 0, 4, 3, producers.ADD_OFFSETS_REQUEST, producers.ADD_OFFSETS_ANSWER
 )
 END_TXN: Final = ApiWire(26, "EndTxn", 0, 5, 3, producers.END_REQUEST, producers.END_ANSWER)
+WRITE_TXN_MARKERS: Final = ApiWire(27, "WriteTxnMarkers", 1, 2, 1, markers.REQUEST, markers.ANSWER)
 DESCRIBE_TRANSACTIONS: Final = ApiWire(
     65, "DescribeTransactions", 0, 0, 0, tools.DESCRIBE_REQUEST, tools.DESCRIBE_ANSWER
 )

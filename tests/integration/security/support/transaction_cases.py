@@ -9,6 +9,7 @@ from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.coordinator import TRANSACTION, FindCoordinatorRequest
 from strandline.broker.kafka.wire.producer_id import InitProducerIdRequest
 from strandline.broker.kafka.wire.topics import OfTopic
+from strandline.broker.kafka.wire.transactions.markers import MarkerToWrite, WriteMarkersRequest
 from strandline.broker.kafka.wire.transactions.producers import (
     AddOffsetsRequest,
     AddPartitionsRequest,
@@ -19,20 +20,24 @@ from strandline.broker.kafka.wire.transactions.tools import (
     DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
+from strandline.ids import TopicPartition
 from strandline.security.rights import (
     ALTER_CLUSTER,
     CLUSTER_ACTION,
+    DESCRIBE_TOPIC,
     DESCRIBE_TRANSACTIONAL_ID,
     READ_GROUP,
     WRITE_TOPIC,
     WRITE_TRANSACTIONAL_ID,
 )
 from strandline.vocabulary.log import ProducerIdentity
-from strandline.vocabulary.transactions import EndTransaction, InitTransactions
+from strandline.vocabulary.transactions import AbortInLog, EndTransaction, InitTransactions, LogQuery
 from tests.integration.security.support.cases import GROUP, TOPIC, TRANSACTIONAL_ID, Case
 
 _ID: Final = TRANSACTIONAL_ID
 _ADD: Final = AddPartitionsRequest((PartitionsOfTransaction(_ID, 1, 0, (OfTopic(TOPIC, (0,)),)),))
+_PARTITION: Final = TopicPartition(TOPIC, 0)
+_MARKERS: Final = WriteMarkersRequest((MarkerToWrite(1, 0, False, (OfTopic(TOPIC, (0,)),), 0),))
 
 TRANSACTION_CALLS: Final = (
     Case(rpcs.FIND_TRANSACTION_COORDINATOR, _ID, (DESCRIBE_TRANSACTIONAL_ID,)),
@@ -45,6 +50,8 @@ TRANSACTION_CALLS: Final = (
     Case(rpcs.DESCRIBE_TRANSACTION, _ID, (DESCRIBE_TRANSACTIONAL_ID,)),
     Case(rpcs.LIST_TRANSACTIONS, None, (DESCRIBE_TRANSACTIONAL_ID,), lambda listed: not listed),
     Case(rpcs.ABORT_TRANSACTION, _ID, (ALTER_CLUSTER,)),
+    Case(rpcs.DESCRIBE_LOGS, [LogQuery(_PARTITION)], (DESCRIBE_TOPIC,)),
+    Case(rpcs.ABORT_IN_LOG, AbortInLog(_PARTITION, 0), (ALTER_CLUSTER,)),
 )
 TRANSACTION_APIS: Final = (
     Case(
@@ -74,4 +81,5 @@ TRANSACTION_APIS: Final = (
         (DESCRIBE_TRANSACTIONAL_ID,),
         lambda answer: not answer.transactions,
     ),
+    Case(apis.WRITE_TXN_MARKERS, _MARKERS, (CLUSTER_ACTION,)),
 )

@@ -24,6 +24,7 @@ from strandline.vocabulary.log import ProducerIdentity
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.transactions import (
     EPOCH_MAX,
+    AbortInLog,
     AddPartitions,
     AdmissionBatch,
     Admitted,
@@ -31,9 +32,12 @@ from strandline.vocabulary.transactions import (
     EndTransaction,
     InitTransactions,
     ListedTransaction,
+    LogQuery,
+    LogTransactions,
     Marker,
     MarkerBatch,
     MarkerEntry,
+    OpenInLog,
     TransactionState,
 )
 
@@ -49,6 +53,8 @@ REQUESTS: list[tuple[Call[Any, Any], Any]] = [
     (rpcs.DESCRIBE_TRANSACTION, "t"),
     (rpcs.LIST_TRANSACTIONS, None),
     (rpcs.ABORT_TRANSACTION, "t"),
+    (rpcs.DESCRIBE_LOGS, (LogQuery(A), LogQuery(B))),
+    (rpcs.ABORT_IN_LOG, AbortInLog(B, 2**40)),
     (
         rpcs.WRITE_MARKERS,
         MarkerBatch(
@@ -78,6 +84,11 @@ ANSWERS: list[tuple[Call[Any, Any], Any]] = [
     (rpcs.DESCRIBE_TRANSACTION, DescribedTransaction("t", PRODUCER, TransactionState.EMPTY, 60_000)),
     (rpcs.LIST_TRANSACTIONS, (ListedTransaction("t", 5, TransactionState.ONGOING, 7),)),
     (rpcs.ABORT_TRANSACTION, None),
+    (
+        rpcs.DESCRIBE_LOGS,
+        (LogTransactions(A, None, 5, 7, 1, (OpenInLog(PRODUCER, 5, 2**40, 3),)), LogTransactions(B)),
+    ),
+    (rpcs.ABORT_IN_LOG, None),
     (rpcs.WRITE_MARKERS, (None, None)),
     (rpcs.ADMIT_PARTITIONS, ({A: None, B: None}, {})),
 ]

@@ -120,12 +120,16 @@ class DescribeProducersRequest(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """`last_at_ms`: when its last batch was appended, in milliseconds since the Unix epoch."""
+    """`last_at_ms`: when its last batch or marker was appended, in milliseconds since the Unix epoch.
+    `coordinator_epoch` is that of its last marker, `transaction_offset` where its open transaction begins; -1
+    if there is none."""
 
     producer_id: int
     producer_epoch: int
-    last_sequence: int
-    last_at_ms: int
+    last_sequence: int = -1
+    last_at_ms: int = -1
+    coordinator_epoch: int = -1
+    transaction_offset: int = -1
 
 
 class PartitionProducers(NamedTuple):
@@ -146,8 +150,8 @@ _PRODUCER: Final = Struct(
     INT32("producer_epoch"),
     INT32("last_sequence"),
     INT64("last_timestamp", "last_at_ms"),
-    constant("coordinator_epoch", INT32, -1),  # without transactions
-    constant("current_txn_start_offset", INT64, -1),
+    INT32("coordinator_epoch"),
+    INT64("current_txn_start_offset", "transaction_offset"),
 )
 _PRODUCERS: Final = row("active_producers", Array(_PRODUCER, large=True), "producers")
 PRODUCERS_ANSWER: Final = Struct(
