@@ -1,8 +1,10 @@
-"""Measures the control plane through librdkafka, of a local cluster and of other systems in turns.
+"""Measures the control plane and transactions through librdkafka, of a local cluster and of other systems in
+turns.
 
-`python -m strandline_lab.bench.kafka.versus [--runs N] [--keep FILE] [--of create,sizes,kill,group]
-[--peer NAME BOOTSTRAP BROKER=PID,… RESTART]` prints a table with a column for each system. RESTART is a shell
-command with `{broker}` in it, which starts that broker again and prints its pid.
+`python -m strandline_lab.bench.kafka.versus [--runs N] [--keep FILE]
+[--of create,sizes,kill,group,transactions] [--peer NAME BOOTSTRAP BROKER=PID,… RESTART]` prints a table with
+a column for each system. RESTART is a shell command with `{broker}` in it, which starts that broker again and
+prints its pid.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from typing import Any, Final
 from strandline import LocalCluster
 from strandline_lab.bench.kafka.peers import Given, Own, Peer
 from strandline_lab.bench.kafka.processes import CONTROL_CLIENT, next_line, run_client, start_client
+from strandline_lab.bench.kafka.transactions import HEADS as TRANSACTION_HEADS
+from strandline_lab.bench.kafka.transactions import transactions
 from strandline_lab.bench.report import cpu_s, heading, machine, median_of, table
 from strandline_lab.bench.scale.processes import BROKERS, at_rest
 
@@ -226,6 +230,7 @@ WORK: Final[Mapping[str, Callable[[Peer], Awaitable[Figures]]]] = {
     "sizes": sizes,
     "kill": kill,
     "group": group,
+    "transactions": transactions,
 }
 HEADS: Final = {
     "created_per_s": f"{TOPICS} topics × {PARTITIONS}, {AT_ONCE} a request: topics/s until all are led",
@@ -241,6 +246,7 @@ HEADS: Final = {
     },
     "group_settle_s": f"{MEMBERS} members on {GROUP_PARTITIONS:,} partitions, cooperative: until settled, s",
     "group_join_s": "one more member: until settled, s",
+    **TRANSACTION_HEADS,
 }
 
 Found = dict[str, dict[str, list[float]]]
@@ -265,7 +271,7 @@ async def compare(peers: Sequence[Peer], names: Sequence[str], runs: int) -> Fou
 
 def show(found: Found) -> None:
     """Prints a row for each figure, a column for each system."""
-    heading("The control plane through librdkafka", "control_plane_versus")
+    heading("The control plane and transactions through librdkafka", "control_plane_versus")
     rows = [
         [head, *(median_of(figures[name]) for figures in found.values())]
         for name, head in HEADS.items()
