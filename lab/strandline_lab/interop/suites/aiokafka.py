@@ -11,11 +11,20 @@ from strandline_lab.interop.suites.pytest_suite import run_pytest
 IMAGE: Final = "strandline:2.13_2.8.1"
 """The tests take Kafka's version from an image's name. This is the newest one that its authors use."""
 SUITE_S_MAX: Final = 2400.0
-FILES: Final = ("admin", "client", "conn", "consumer", "coordinator", "pep492", "producer", "sender")
-"""The files whose tests need brokers, without those for transactions and SASL."""
+FILES: Final = (
+    "admin",
+    "client",
+    "conn",
+    "consumer",
+    "coordinator",
+    "pep492",
+    "producer",
+    "sender",
+    "transactional_consumer",
+    "transactional_producer",
+)
+"""The files whose tests need brokers, without those for SASL."""
 LEFT_OUT: Final = {
-    "*transaction*": "transactions",
-    "*test_sender_maybe_wait_for_pid_on_failure": "transactions",
     "*ssl*": "TLS",
     "*sasl*": "SASL",
 }

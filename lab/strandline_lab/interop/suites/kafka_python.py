@@ -12,7 +12,6 @@ BROKER_VERSION: Final = "4.3.0"
 """The version that kafka-python takes the brokers for, by the APIs that they serve."""
 SUITE_S_MAX: Final = 1800.0
 LEFT_OUT: Final = {
-    "*transactional*": "transactions",
     "*_sasl_*": "SASL",
     "*_ssl_*": "TLS",
     "*test_describe_metadata_quorum": "there is no quorum of Kafka's: the metadata is in ZooKeeper",

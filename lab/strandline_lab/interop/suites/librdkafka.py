@@ -19,9 +19,6 @@ BROKER_VERSION: Final = "3.9.0"
 LEFT_OUT: Final = {
     "*_local": "needs no cluster: librdkafka's own mock",
     "*_mock*": "needs no cluster: librdkafka's own mock",
-    "0098_*": "transactions",
-    "0103_*": "transactions",
-    "0129_*": "transactions: it reads aborted records",
     "0097_*": "TLS",
     "0115_*": "ACLs: it denies topics by the scripts of a Kafka installation",
     "0119_*": "ACLs: it denies topics by the scripts of a Kafka installation",
