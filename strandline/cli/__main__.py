@@ -22,6 +22,7 @@ from strandline.cli.security.command import security
 from strandline.cli.security.quota import quota
 from strandline.cli.security.user import user
 from strandline.cli.shell.command import Root, start
+from strandline.cli.transaction.command import transaction
 
 MOVED = {name: f"strandline-lab {name}" for name in ("chaos", "perf", "simulate")}
 """The laboratory is a distribution of its own, in the folder `lab` of the repository."""
@@ -38,8 +39,8 @@ def cli() -> None:
 
 
 for _command in (
-    up, down, status, state_changes, cluster, broker, topic, group, acl, produce, consume, verify, log,
-    pipeline, demo, security, user, quota, console,
+    up, down, status, state_changes, cluster, broker, topic, group, transaction, acl, produce, consume,
+    verify, log, pipeline, demo, security, user, quota, console,
 ):  # fmt: skip
     cli.add_command(_command)
 

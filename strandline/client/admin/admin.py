@@ -21,6 +21,11 @@ from strandline.client.admin.refusals import raise_first
 from strandline.client.admin.state_changes import StateChangesReading
 from strandline.client.admin.state_changes import query as state_changes_query
 from strandline.client.admin.topics import TopicDescription, described, is_of_another_epoch
+from strandline.client.admin.transactions import (
+    HangingTransactions,
+    TransactionAdmin,
+    TransactionDescription,
+)
 from strandline.client.admin.users import UserAdmin
 from strandline.client.client import Client
 from strandline.client.cluster import TOPIC_WAIT_MS
@@ -52,6 +57,7 @@ from strandline.vocabulary.log import (
 from strandline.vocabulary.log_position import LogPosition
 from strandline.vocabulary.metadata import ClusterMetadata
 from strandline.vocabulary.state_changes import StateChangeEvent
+from strandline.vocabulary.transactions import ListedTransaction, LogTransactions
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +65,7 @@ logger = logging.getLogger(__name__)
 class Admin(
     AclAdmin, BalanceAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client[ClientSettings]
 ):
-    """Manages topics, groups, brokers, replicas, ACLs and users.
+    """Manages topics, groups, transactions, brokers, replicas, ACLs and users.
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. It finds the active controller, also after
     another one has taken over.
@@ -77,6 +83,7 @@ class Admin(
         super().__init__("admin", bootstrap, given, host.transport(None), host.clock)
         self._host = host
         self._groups = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
+        self._transactions = TransactionAdmin(self._cluster, self._settings, self._transport, self._clock)
         self._controller = ControllerLink(
             self._controller_known, settings=self._settings, transport=self._transport, clock=self._clock
         )
@@ -211,10 +218,12 @@ class Admin(
         As each partition's leader knows it, or the last error within `wait_ms`; None: the request timeout.
         """
         self._scope.check()
-        wait_s = self._cluster.request_timeout_s
-        if wait_ms is not None:
-            wait_s = arguments.whole("wait_ms", wait_ms, 0, arguments.INT32_MAX) / 1000
-        return await self._describe_replicas(arguments.partitions(partitions), wait_s)
+        return await self._describe_replicas(arguments.partitions(partitions), self._wait_s(wait_ms))
+
+    def _wait_s(self, wait_ms: int | None) -> float:
+        if wait_ms is None:
+            return self._cluster.request_timeout_s
+        return arguments.whole("wait_ms", wait_ms, 0, arguments.INT32_MAX) / 1000
 
     async def _describe_replicas(
         self, names: Iterable[TopicPartition], timeout_s: float
@@ -295,6 +304,55 @@ class Admin(
         """
         self._scope.check()
         await self._groups.alter_offsets(arguments.text("group", group), arguments.offsets(offsets))
+
+    # --- transactions ------------------------------------------------------------------------
+
+    async def list_transactions(self) -> list[ListedTransaction]:
+        """The transactional ids of all coordinators that the caller may see, by name. Raises
+        CoordinatorNotAvailable, CoordinatorLoading or BrokerNotAvailable if one is missing."""
+        self._scope.check()
+        return await self._transactions.list_all()
+
+    async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        """A transactional id's state, producer, partitions and coordinator. Raises
+        TransactionalIdNotFound."""
+        self._scope.check()
+        return await self._transactions.describe(arguments.text("transactional_id", transactional_id))
+
+    async def abort_transaction(self, transactional_id: str) -> None:
+        """Abort the open transaction of an id, and fence its producer, which has to initialize again. Raises
+        TransactionalIdNotFound, InvalidTransactionState if none is open."""
+        self._scope.check()
+        await self._transactions.abort(arguments.text("transactional_id", transactional_id))
+
+    async def open_transactions(
+        self, partitions: Iterable[TopicPartition], *, wait_ms: int | None = None
+    ) -> dict[TopicPartition, LogTransactions | StrandlineError]:
+        """The transactions that are open in the logs of these partitions, as their leaders know them, or the
+        last error within `wait_ms`; None: the request timeout."""
+        self._scope.check()
+        names = arguments.partitions(partitions)
+        return await self._transactions.in_logs(names, self._wait_s(wait_ms))
+
+    async def hanging_transactions(self, partitions: Iterable[TopicPartition]) -> HangingTransactions:
+        """Transactions that are open in these logs, and that no coordinator ends: readers of committed
+        records wait there until they are aborted.
+
+        The caller has to have DESCRIBE on every transactional id: one that it may not see seems to hang.
+        Raises as `list_transactions`.
+        """
+        self._scope.check()
+        return await self._transactions.hanging(arguments.partitions(partitions))
+
+    async def abort_hanging_transaction(self, partition: TopicPartition, first_offset: int) -> None:
+        """Write an abort marker for a hanging transaction, which begins at this offset. Raises
+        InvalidTransactionState if there is none, and as `hanging_transactions`."""
+        self._scope.check()
+        (name,) = arguments.partitions([partition])
+        offset = arguments.whole("first_offset", first_offset, 0, arguments.INT64_MAX)
+        await self._transactions.abort_hanging(name, offset)
+
+    # --- offsets -----------------------------------------------------------------------------
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Found:
         """For each partition the offset of a timestamp (milliseconds; -1: the high watermark, -2: the log's

@@ -49,7 +49,7 @@ from strandline.vocabulary.log import MetadataQuery
 from strandline.vocabulary.log_position import LogPosition
 from strandline.vocabulary.metadata import Endpoint
 
-_PASSING: Final = (
+PASSING: Final = (
     CoordinatorLoading,
     NotCoordinator,
     CoordinatorNotAvailable,
@@ -195,10 +195,10 @@ class GroupAdmin:
                 settings=self._settings,
                 clock=self._clock,
                 limit_s=limit_s,
-                retriable=lambda error: isinstance(error, _PASSING),
+                retriable=lambda error: isinstance(error, PASSING),
                 on_retry=on_retry,
             )
-        except _PASSING as error:
+        except PASSING as error:
             raise CoordinatorNotAvailable(
                 f"group {group!r} has no coordinator that answers within {limit_s:.1f} s: {error.message}"
             ) from error
