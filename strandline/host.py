@@ -164,6 +164,22 @@ class Listen(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What becomes of a connection that has arrived."""
+
+    counted: AbstractContextManager[None]
+    """Counts it until it is served or closed."""
+    wait_s: float = 0.0
+    """How long it waits first, seconds."""
+    served: bool = True
+    """False: it is closed then."""
+
+
+OnArrival = Callable[[str], Arrival | None]
+"""Takes the address of a connection. None: it is closed at once."""
+
+
 class BytesServer(Protocol):
     """A bound port for streams of bytes. Clients may connect at once; they are served from `serve` on."""
 
@@ -179,14 +195,10 @@ class BytesServer(Protocol):
         self,
         protocol: Callable[[], asyncio.BufferedProtocol],
         tasks: asyncio.TaskGroup,
-        handshake: Callable[[str], AbstractContextManager[None] | None],
+        on_arrival: OnArrival,
     ) -> None:
-        """Makes a protocol for each connection, and drives it as asyncio does. `tasks` runs the handshakes of
-        encrypted connections.
-
-        `handshake` takes the address of a connection that has to be encrypted, and returns what counts it
-        until that is done or has failed; None: there are too many, and the connection is closed.
-        """
+        """Makes a protocol for each connection that `on_arrival` lets in, once it has waited and is
+        encrypted, and drives it as asyncio does. `tasks` runs the waits and the handshakes."""
         ...
 
     def close(self) -> None:

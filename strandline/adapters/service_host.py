@@ -15,8 +15,8 @@ from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.grpc_listener import GrpcListener
 from strandline.adapters.rpc.probe import probe
 from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.accepting.acceptor import Encryption
 from strandline.adapters.system.accepting.byte_server import ByteServer, listen_bytes
-from strandline.adapters.system.accepting.handshakes import Encryption
 from strandline.adapters.system.fail_fast import FailFast
 from strandline.adapters.system_host import system_host
 from strandline.adapters.tls.peers import MixedMembers, PemOf, to_every_address

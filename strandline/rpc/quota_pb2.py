@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from strandline.rpc import common_pb2 as strandline_dot_rpc_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1astrandline/rpc/quota.proto\x12\rstrandline.v1\x1a\x1bstrandline/rpc/common.proto\"O\n\x0bQuotaEntity\x12\x11\n\x04user\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x16\n\tclient_id\x18\x02 \x01(\tH\x01\x88\x01\x01\x42\x07\n\x05_userB\x0c\n\n_client_id\"\xae\x01\n\x0fQuotaAlteration\x12*\n\x06\x65ntity\x18\x01 \x01(\x0b\x32\x1a.strandline.v1.QuotaEntity\x12\x34\n\x03set\x18\x02 \x03(\x0b\x32\'.strandline.v1.QuotaAlteration.SetEntry\x12\r\n\x05unset\x18\x03 \x03(\t\x1a*\n\x08SetEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"f\n\x18\x41lterClientQuotasRequest\x12\x33\n\x0b\x61lterations\x18\x01 \x03(\x0b\x32\x1e.strandline.v1.QuotaAlteration\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"^\n\x0bQuotaResult\x12*\n\x06\x65ntity\x18\x01 \x01(\x0b\x32\x1a.strandline.v1.QuotaEntity\x12#\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x14.strandline.v1.Error\"m\n\x19\x41lterClientQuotasResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12+\n\x07results\x18\x02 \x03(\x0b\x32\x1a.strandline.v1.QuotaResult\"\x88\x01\n\x0bQuotaFilter\x12\x11\n\x04user\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08\x61ny_user\x18\x02 \x01(\x08\x12\x16\n\tclient_id\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x15\n\rany_client_id\x18\x04 \x01(\x08\x12\x0e\n\x06strict\x18\x05 \x01(\x08\x42\x07\n\x05_userB\x0c\n\n_client_id\"I\n\x1b\x44\x65scribeClientQuotasRequest\x12*\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1a.strandline.v1.QuotaFilter\"\xa2\x01\n\x0c\x45ntityQuotas\x12*\n\x06\x65ntity\x18\x01 \x01(\x0b\x32\x1a.strandline.v1.QuotaEntity\x12\x37\n\x06limits\x18\x02 \x03(\x0b\x32\'.strandline.v1.EntityQuotas.LimitsEntry\x1a-\n\x0bLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"r\n\x1c\x44\x65scribeClientQuotasResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12-\n\x08\x65ntities\x18\x02 \x03(\x0b\x32\x1b.strandline.v1.EntityQuotasb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1astrandline/rpc/quota.proto\x12\rstrandline.v1\x1a\x1bstrandline/rpc/common.proto\"g\n\x0bQuotaEntity\x12\x11\n\x04user\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x16\n\tclient_id\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x0f\n\x02ip\x18\x03 \x01(\tH\x02\x88\x01\x01\x42\x07\n\x05_userB\x0c\n\n_client_idB\x05\n\x03_ip\"\xae\x01\n\x0fQuotaAlteration\x12*\n\x06\x65ntity\x18\x01 \x01(\x0b\x32\x1a.strandline.v1.QuotaEntity\x12\x34\n\x03set\x18\x02 \x03(\x0b\x32\'.strandline.v1.QuotaAlteration.SetEntry\x12\r\n\x05unset\x18\x03 \x03(\t\x1a*\n\x08SetEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"f\n\x18\x41lterClientQuotasRequest\x12\x33\n\x0b\x61lterations\x18\x01 \x03(\x0b\x32\x1e.strandline.v1.QuotaAlteration\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"^\n\x0bQuotaResult\x12*\n\x06\x65ntity\x18\x01 \x01(\x0b\x32\x1a.strandline.v1.QuotaEntity\x12#\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x14.strandline.v1.Error\"m\n\x19\x41lterClientQuotasResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12+\n\x07results\x18\x02 \x03(\x0b\x32\x1a.strandline.v1.QuotaResult\"\xb0\x01\n\x0bQuotaFilter\x12\x11\n\x04user\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08\x61ny_user\x18\x02 \x01(\x08\x12\x16\n\tclient_id\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x15\n\rany_client_id\x18\x04 \x01(\x08\x12\x0e\n\x06strict\x18\x05 \x01(\x08\x12\x0f\n\x02ip\x18\x06 \x01(\tH\x02\x88\x01\x01\x12\x0e\n\x06\x61ny_ip\x18\x07 \x01(\x08\x42\x07\n\x05_userB\x0c\n\n_client_idB\x05\n\x03_ip\"I\n\x1b\x44\x65scribeClientQuotasRequest\x12*\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1a.strandline.v1.QuotaFilter\"\xa2\x01\n\x0c\x45ntityQuotas\x12*\n\x06\x65ntity\x18\x01 \x01(\x0b\x32\x1a.strandline.v1.QuotaEntity\x12\x37\n\x06limits\x18\x02 \x03(\x0b\x32\'.strandline.v1.EntityQuotas.LimitsEntry\x1a-\n\x0bLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"r\n\x1c\x44\x65scribeClientQuotasResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12-\n\x08\x65ntities\x18\x02 \x03(\x0b\x32\x1b.strandline.v1.EntityQuotasb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,25 +37,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENTITYQUOTAS_LIMITSENTRY']._loaded_options = None
   _globals['_ENTITYQUOTAS_LIMITSENTRY']._serialized_options = b'8\001'
   _globals['_QUOTAENTITY']._serialized_start=74
-  _globals['_QUOTAENTITY']._serialized_end=153
-  _globals['_QUOTAALTERATION']._serialized_start=156
-  _globals['_QUOTAALTERATION']._serialized_end=330
-  _globals['_QUOTAALTERATION_SETENTRY']._serialized_start=288
-  _globals['_QUOTAALTERATION_SETENTRY']._serialized_end=330
-  _globals['_ALTERCLIENTQUOTASREQUEST']._serialized_start=332
-  _globals['_ALTERCLIENTQUOTASREQUEST']._serialized_end=434
-  _globals['_QUOTARESULT']._serialized_start=436
-  _globals['_QUOTARESULT']._serialized_end=530
-  _globals['_ALTERCLIENTQUOTASRESPONSE']._serialized_start=532
-  _globals['_ALTERCLIENTQUOTASRESPONSE']._serialized_end=641
-  _globals['_QUOTAFILTER']._serialized_start=644
-  _globals['_QUOTAFILTER']._serialized_end=780
-  _globals['_DESCRIBECLIENTQUOTASREQUEST']._serialized_start=782
-  _globals['_DESCRIBECLIENTQUOTASREQUEST']._serialized_end=855
-  _globals['_ENTITYQUOTAS']._serialized_start=858
-  _globals['_ENTITYQUOTAS']._serialized_end=1020
-  _globals['_ENTITYQUOTAS_LIMITSENTRY']._serialized_start=975
-  _globals['_ENTITYQUOTAS_LIMITSENTRY']._serialized_end=1020
-  _globals['_DESCRIBECLIENTQUOTASRESPONSE']._serialized_start=1022
-  _globals['_DESCRIBECLIENTQUOTASRESPONSE']._serialized_end=1136
+  _globals['_QUOTAENTITY']._serialized_end=177
+  _globals['_QUOTAALTERATION']._serialized_start=180
+  _globals['_QUOTAALTERATION']._serialized_end=354
+  _globals['_QUOTAALTERATION_SETENTRY']._serialized_start=312
+  _globals['_QUOTAALTERATION_SETENTRY']._serialized_end=354
+  _globals['_ALTERCLIENTQUOTASREQUEST']._serialized_start=356
+  _globals['_ALTERCLIENTQUOTASREQUEST']._serialized_end=458
+  _globals['_QUOTARESULT']._serialized_start=460
+  _globals['_QUOTARESULT']._serialized_end=554
+  _globals['_ALTERCLIENTQUOTASRESPONSE']._serialized_start=556
+  _globals['_ALTERCLIENTQUOTASRESPONSE']._serialized_end=665
+  _globals['_QUOTAFILTER']._serialized_start=668
+  _globals['_QUOTAFILTER']._serialized_end=844
+  _globals['_DESCRIBECLIENTQUOTASREQUEST']._serialized_start=846
+  _globals['_DESCRIBECLIENTQUOTASREQUEST']._serialized_end=919
+  _globals['_ENTITYQUOTAS']._serialized_start=922
+  _globals['_ENTITYQUOTAS']._serialized_end=1084
+  _globals['_ENTITYQUOTAS_LIMITSENTRY']._serialized_start=1039
+  _globals['_ENTITYQUOTAS_LIMITSENTRY']._serialized_end=1084
+  _globals['_DESCRIBECLIENTQUOTASRESPONSE']._serialized_start=1086
+  _globals['_DESCRIBECLIENTQUOTASRESPONSE']._serialized_end=1200
 # @@protoc_insertion_point(module_scope)

@@ -213,6 +213,17 @@ def test_a_request_says_what_it_changed_and_nothing_that_is_secret(name: str) ->
         assert secret.hex() not in text and repr(secret)[2:-1] not in text
 
 
+def test_a_quota_of_an_address_names_it_alone() -> None:
+    """A15"""
+    entity, limits = QuotaEntity(ip="192.0.2.1"), {Quota.CONNECTION_CREATION_RATE: 5.0}
+    asked = AlterClientQuotas((QuotaAlteration(entity, limits),))
+    (found,) = changes(ADMIN + "AlterClientQuotas", asked, [QuotaResult(entity)])
+    assert found.arguments == {
+        "quota": {"ip": "192.0.2.1"},
+        "limits": {"connection_creation_rate": 5.0},
+    }
+
+
 def test_a_request_that_only_validates_changes_nothing() -> None:
     """A15"""
     request, answer, _ = CASES["CreateTopics"]

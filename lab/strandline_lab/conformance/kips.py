@@ -73,7 +73,7 @@ KIPS: Final = (
     Kip(590, "requests of administrators at any broker", {"CreateTopics": 0}),
     Kip(599, "quotas of topics that are made and deleted", {"CreateTopics": 6, "DescribeClientQuotas": 0}),
     Kip(612, "quotas of connections by address", {"AlterClientQuotas": 0},
-        "in part: one bound for all addresses, in the settings"),
+        "of addresses and their default, not of host names; a broker and a listener have no rate"),
     Kip(664, "producers of a partition", {"DescribeProducers": 0}),
     Kip(664, "hanging transactions are found and aborted",
         {"DescribeTransactions": 0, "ListTransactions": 0, "WriteTxnMarkers": 1}),

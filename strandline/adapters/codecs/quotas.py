@@ -32,13 +32,14 @@ from strandline.vocabulary.admin import AlterClientQuotas, QuotaResult
 
 
 def _write_entity(entity: QuotaEntity, to: Listener) -> quota_pb2.QuotaEntity:
-    return quota_pb2.QuotaEntity(user=entity.user, client_id=entity.client_id)
+    return quota_pb2.QuotaEntity(user=entity.user, client_id=entity.client_id, ip=entity.ip)
 
 
 def _read_entity(message: Any) -> QuotaEntity:
     return QuotaEntity(
         message.user if message.HasField("user") else None,
         message.client_id if message.HasField("client_id") else None,
+        message.ip if message.HasField("ip") else None,
     )
 
 
@@ -64,6 +65,8 @@ def _write_filter(wanted: QuotaFilter, to: Listener) -> quota_pb2.QuotaFilter:
         client_id=None if isinstance(wanted.client_id, AnyName) else wanted.client_id,
         any_client_id=isinstance(wanted.client_id, AnyName),
         strict=wanted.strict,
+        ip=None if isinstance(wanted.ip, AnyName) else wanted.ip,
+        any_ip=isinstance(wanted.ip, AnyName),
     )
 
 
@@ -72,6 +75,7 @@ def _read_filter(message: Any) -> QuotaFilter:
         ANY if message.any_user else message.user if message.HasField("user") else None,
         ANY if message.any_client_id else message.client_id if message.HasField("client_id") else None,
         message.strict,
+        ANY if message.any_ip else message.ip if message.HasField("ip") else None,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,9 +25,10 @@ from strandline.adapters.system.accepting.byte_server import caller_at
 from strandline.adapters.system.accepting.connection_count import ConnectionCount
 from strandline.adapters.tls.subject import CertificatePrincipals, shown_certificate
 from strandline.config.limits import MESSAGE_BYTES_MAX
+from strandline.config.security import ENCRYPTED
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import InvalidRequest, StrandlineError
-from strandline.host import BytesServer, CallerLogins, ServiceHost
+from strandline.host import Arrival, BytesServer, CallerLogins, ServiceHost
 from strandline.ports import Caller, Served, ServedStream
 from strandline.vocabulary.metadata import Endpoint
 
@@ -55,7 +56,9 @@ class FramedPort:
         self._held = HeldCalls(settings.client_calls_max)
         self._server: BytesServer | None = None
         self._connections: dict[FramedConnection, None] = {}
-        self._handshakes = ConnectionCount()
+        self._arrived = ConnectionCount()
+        """Connections that are not encrypted yet."""
+        self._is_encrypted = settings.protocol_of(SETTING) in ENCRYPTED
         self._connections_max = settings.calls_max
         self._calls: Mapping[str, ServedStream[Any, Any]] = {}
         self._logins: CallerLogins | None = None
@@ -86,7 +89,7 @@ class FramedPort:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 try:
-                    await self._server.serve(self._connection, tasks, self._handshake)
+                    await self._server.serve(self._connection, tasks, self._on_arrival)
                     await asyncio.Event().wait()
                 finally:
                     self._tasks = None  # a group that ends takes no more tasks
@@ -103,16 +106,21 @@ class FramedPort:
     def _connection(self) -> FramedConnection:
         return FramedConnection(OPENING_BYTES_MAX, self._opened)
 
-    def _handshake(self, address: str) -> AbstractContextManager[None] | None:
-        """Counts a connection until it is encrypted, if there is room for it beside those that are served."""
-        begun, address_max = self._handshakes, self._settings.client_calls_max
-        if self._tasks is None or self._is_full(len(self._connections) + begun.total, address):
+    def _on_arrival(self, address: str) -> Arrival | None:
+        """Counts a connection until it is encrypted, if there is room for it beside those that are served. In
+        plaintext it is served at once, and then it learns why it is refused."""
+        if self._tasks is None:
             return None
-        if self._held.of(address) + begun.of(address) >= address_max:
+        if not self._is_encrypted:
+            return Arrival(nullcontext())
+        arrived, address_max = self._arrived, self._settings.client_calls_max
+        if self._is_full(len(self._connections) + arrived.total, address):
+            return None
+        if self._held.of(address) + arrived.of(address) >= address_max:
             why = f"{address} has {address_max} connections (setting client_calls_max)"
             self._on_refused(TooManyConnections(why, port=SETTING, limit=address_max), address)
             return None
-        return begun.one(address)
+        return Arrival(arrived.one(address))
 
     def _is_full(self, count: int, peer: str) -> bool:
         """Whether there may be no more than these connections. Tells of the refusal."""

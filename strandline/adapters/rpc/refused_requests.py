@@ -30,16 +30,17 @@ TOO_MANY: Final = counter(
 
 CONNECTIONS: Final = counter(
     "strandline_refused_connections_total",
-    "Connections that were closed at once because their port, or their address at it, had too many. "
-    "Those of gRPC are not counted.",
+    "Connections that were closed because their port, or their address at it, had too many, or because their "
+    "address made them too fast for its quota. Those of gRPC are not counted.",
     "port",
 )
 
 
 class TooManyConnections(ThrottlingQuotaExceeded):
-    """A port, or an address at it, has as many connections as it may have."""
+    """A port, or an address at it, has as many connections as it may have, or the address makes them too
+    fast."""
 
-    def __init__(self, message: str, *, port: str, limit: int) -> None:
+    def __init__(self, message: str, *, port: str, limit: int | None = None) -> None:
         """`port` is named by its setting."""
         super().__init__(message, limit=limit)
         self.port = port

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -24,10 +23,11 @@ from strandline.broker.kafka.router import Router
 from strandline.broker.kafka.wire.fields import MalformedRequest
 from strandline.config.security import ENCRYPTED, SASL_PLAINTEXT, SSL
 from strandline.config.services.broker import BrokerSettings
-from strandline.host import BytesServer, ServiceHost
+from strandline.host import Arrival, BytesServer, ServiceHost
 from strandline.ports import Caller, Listener
 from strandline.security.login.steps import LoginRefused
 from strandline.security.quotas.bill import ClientQuotas
+from strandline.security.quotas.model import Quota
 from strandline.tasks import Slices
 from strandline.vocabulary.metadata import Endpoint
 
@@ -72,8 +72,8 @@ class KafkaListener:
         self._connections: dict[KafkaConnection, None] = {}
         """In the order in which they came: so they are closed in an order that a simulation repeats."""
         self._open = ConnectionCount()
-        self._handshakes = ConnectionCount()
-        """Connections that are not encrypted yet."""
+        self._arrived = ConnectionCount()
+        """Connections that wait for their turn, or are not encrypted yet."""
         self._connections_max = settings.kafka_connections_max
         self._principals = CertificatePrincipals(settings.ssl_principal_mapping_rules)
         self._tasks: asyncio.TaskGroup | None = None
@@ -124,7 +124,7 @@ class KafkaListener:
                     for listener in tuple(self._servers):
                         if (server := self._servers.get(listener)) is not None:
                             new = partial(KafkaConnection, self, listener)
-                            await server.serve(new, tasks, partial(self._handshake, listener))
+                            await server.serve(new, tasks, partial(self._on_arrival, listener))
                     await self._sweep_forever()
                 finally:
                     self._close_servers()  # a group that ends takes no more tasks
@@ -213,11 +213,18 @@ class KafkaListener:
         self.traffic.connections -= 1
         self._open.remove(connection.client_host)
 
-    def _handshake(self, listener: Listener, address: str) -> AbstractContextManager[None] | None:
-        """Counts a connection until it is encrypted, if there is room for it beside those that are open."""
-        begun, opened = self._handshakes, self._open
-        total, of_client = opened.total + begun.total, opened.of(address) + begun.of(address)
-        return None if self._is_full(listener, address, total, of_client) else begun.one(address)
+    def _on_arrival(self, listener: Listener, address: str) -> Arrival | None:
+        """Counts a connection until it is served, if there is room for it beside those that are open. It
+        waits if its address makes connections faster than its quota says."""
+        arrived, opened = self._arrived, self._open
+        total, of_client = opened.total + arrived.total, opened.of(address) + arrived.of(address)
+        if self._tasks is None or self._is_full(listener, address, total, of_client):
+            return None
+        turn = self.quotas.connection(address)
+        if not turn.served:
+            why = f"{address} makes connections faster than its quota {Quota.CONNECTION_CREATION_RATE} says"
+            self._refused.note(TooManyConnections(why, port=_SETTINGS[listener]), address)
+        return Arrival(arrived.one(address), turn.wait_s, turn.served)
 
     def _is_full(self, listener: Listener, address: str, total: int, of_client: int) -> bool:
         """Whether there are as many connections as there may be, of all addresses or of this one. Counts the

@@ -1,5 +1,5 @@
-"""`strandline quota`: sets, lists and deletes quotas of users and client ids, with the words of Kafka's
-tool."""
+"""`strandline quota`: sets, lists and deletes quotas of users, client ids and addresses, with the words of
+Kafka's tool."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ _MEANINGS: Final = {
     Quota.CONSUMER_BYTE_RATE: "Bytes a second that each broker gives to its consumers.",
     Quota.REQUEST_PERCENTAGE: "Of each broker's time; 100 is all of its event loop.",
     Quota.CONTROLLER_MUTATION_RATE: "Partitions a second that are created or deleted.",
+    Quota.CONNECTION_CREATION_RATE: "Connections a second that a broker's Kafka ports take from it.",
 }
 
 
 def _entity_options(command: Function) -> Function:
-    """--user, --user-default, --client-id, --client-id-default."""
+    """--user, --user-default, --client-id, --client-id-default, --ip, --ip-default."""
     for option in (
+        click.option("--ip-default", is_flag=True, help="Each address without a quota of its own."),
+        click.option("--ip", metavar="ADDRESS", help="An address of IPv4 or IPv6."),
         click.option("--client-id-default", is_flag=True, help="Each client id without a quota of its own."),
         click.option("--client-id", metavar="ID", help="A client id."),
         click.option("--user-default", is_flag=True, help="Each user without a quota of its own."),
@@ -58,23 +61,29 @@ def _name(given: dict[str, Any], part: str) -> str | None:
     return DEFAULT if default else name
 
 
-def _names(given: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Takes the options of `_entity_options` out of the given ones: a user and a client id. Raises
-    click.UsageError."""
-    return _name(given, "user"), _name(given, "client_id")
+def _names(given: dict[str, Any]) -> dict[str, str]:
+    """Takes the options of `_entity_options` out of the given ones. Raises click.UsageError."""
+    names = {part: _name(given, part) for part in ("user", "client_id", "ip")}
+    return {part: name for part, name in names.items() if name is not None}
 
 
 def _entity(given: dict[str, Any]) -> QuotaEntity:
     """Raises click.UsageError, InvalidRequest."""
     names = _names(given)
-    if names == (None, None):
-        raise click.UsageError("name whom: --user, --user-default, --client-id or --client-id-default")
-    return QuotaEntity(*names)
+    if not names:
+        raise click.UsageError("name whom: --user, --client-id or --ip, or their defaults")
+    return QuotaEntity(**names)
+
+
+def _filter(given: dict[str, Any]) -> QuotaFilter:
+    """Raises click.UsageError, InvalidRequest."""
+    names = _names(given)
+    return QuotaFilter(names.get("user"), names.get("client_id"), ip=names.get("ip"))
 
 
 @click.group(cls=Group)
 def quota() -> None:
-    """Set, list and delete quotas of users and client ids."""
+    """Set, list and delete quotas of users, client ids and addresses."""
 
 
 @quota.command("set")
@@ -82,11 +91,11 @@ def quota() -> None:
 @_limit_options
 @pass_invocation
 def set_(invocation: Invocation, /, **given: Any) -> None:
-    """Set limits of a user, a client id, or a user with a client id.
+    """Set limits of a user, a client id, a user with a client id, or an address.
 
     Its other limits stay. With a user and a client id, the quota is for the two together. A client over its
-    quota is delayed. Over controller_mutation_rate it is refused, and told when to try again. Brokers know
-    it a moment later.
+    quota is delayed. Over controller_mutation_rate it is refused, and told when to try again. An address has
+    connection_creation_rate alone. Brokers know it a moment later.
     """
     entity = _entity(given)
     wanted = {Quota(name): limit for name, limit in given.items() if limit is not None}
@@ -101,12 +110,13 @@ def set_(invocation: Invocation, /, **given: Any) -> None:
 @_entity_options
 @pass_invocation
 def list_(invocation: Invocation, /, **given: Any) -> None:
-    """List all quotas, or those that name this user or this client id."""
-    wanted = QuotaFilter(*_names(given))
+    """List all quotas, or those that name this user, this client id or this address."""
+    wanted = _filter(given)
     found = run(lambda: _described(invocation, wanted))
     if invocation.out.json:
         for each in found:
-            parts = {"user": each.entity.user, "client_id": each.entity.client_id}
+            of = each.entity
+            parts = {"user": of.user, "client_id": of.client_id, "ip": of.ip}
             named = {part: shown(name) for part, name in parts.items() if name is not None}
             invocation.out.emit({**named, **{str(key): limit for key, limit in sorted(each.limits.items())}})
     elif found:
@@ -126,14 +136,14 @@ def list_(invocation: Invocation, /, **given: Any) -> None:
 )  # fmt: skip
 @pass_invocation
 def delete(invocation: Invocation, /, names: tuple[str, ...], **given: Any) -> None:
-    """Delete the limits of a user, a client id, or a user with a client id.
+    """Delete the limits of a user, a client id, a user with a client id, or an address.
 
     It is no error if there are none, and the answer says so.
     """
     entity = _entity(given)
-    wanted = QuotaFilter(entity.user, entity.client_id, strict=True)
+    wanted = QuotaFilter(entity.user, entity.client_id, strict=True, ip=entity.ip)
     standing = {quota for each in run(lambda: _described(invocation, wanted)) for quota in each.limits}
-    named = list(map(Quota, names)) if names else list(Quota)
+    named = list(map(Quota, names)) if names else sorted(entity.quotas)
     _alter(invocation, QuotaAlteration(entity, dict.fromkeys(named)))
     if found := standing.intersection(named):
         invocation.out.note(f"deleted for {entity}: {', '.join(sorted(map(str, found)))}")

@@ -1,4 +1,4 @@
-"""Sets, removes and lists quotas of users and client ids."""
+"""Sets, removes and lists quotas of users, client ids and addresses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class QuotaAdmin(ABC):
     async def alter_client_quotas(
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
     ) -> None:
-        """Set or remove limits of users and client ids. They count at each broker a moment after the return.
+        """Set or remove limits of users, client ids and addresses. They count at each broker a moment after
+        the return.
 
         Raises the first refusal, with the others as notes, once the other limits stand; NotController.
         """

@@ -150,7 +150,8 @@ def _users_altered(asked: Sequence[UserChange], results: Sequence[UserResult]) -
 def _quotas_altered(asked: AlterClientQuotas, results: Sequence[QuotaResult]) -> Iterator[Change]:
     for alteration, result in zip(asked.alterations, results, strict=True):
         limits = {quota.value: limit for quota, limit in alteration.limits.items()}
-        entity = {"user": alteration.entity.user, "client_id": alteration.entity.client_id}
+        of = alteration.entity
+        entity = {"user": of.user, "client_id": of.client_id} if of.ip is None else {"ip": of.ip}
         yield Change(ALTER_CLUSTER_CONFIGS, CLUSTER_NAME, {"quota": entity, "limits": limits}, result.error)
 
 

@@ -1,2 +1,2 @@
-"""Quotas by user and client id, in Kafka's form: what holds for a caller, and how long the caller has to
-wait."""
+"""Quotas by user, client id and address, in Kafka's form: what holds for a caller or a connection, and how
+long it has to wait."""

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Final
 
 from strandline.security.asker import Asker
+from strandline.security.quotas.connections import ConnectionRates, Turn
 from strandline.security.quotas.model import Quota, Quotas
 from strandline.security.quotas.usage import Usage
 
@@ -80,8 +81,9 @@ class ClientQuotas:
         self._is_member = is_member
         self._now = now
         self._all = Usage(delay_s_max=delay_ms_max / 1000)
+        self._connections = ConnectionRates(delay_s_max=delay_ms_max / 1000)
         self._usage: Usage | None = None
-        """None while no quota is set: then a request costs one comparison."""
+        """None while no quota of callers is set: then a request costs one comparison."""
 
     @property
     def quotas(self) -> Quotas:
@@ -91,6 +93,7 @@ class ClientQuotas:
     def take(self, quotas: Quotas) -> None:
         """Go by these quotas from now on."""
         self._all.take(quotas)
+        self._connections.take(quotas)
         self._usage = None if self._all.empty else self._all
 
     def of(self, caller: Asker) -> Bill | None:
@@ -99,8 +102,14 @@ class ClientQuotas:
             return None
         return Bill(self._usage, caller.principal.name, caller.client_id, self._now)
 
+    def connection(self, address: str) -> Turn:
+        """Counts a connection of the address, and says whether and when it is served."""
+        return self._connections.arrives(address, self._now())
+
     def throttled_s(self, quota: Quota) -> float:
-        """The seconds by which callers were delayed so far."""
+        """The seconds by which callers and connections were delayed so far."""
+        if quota is Quota.CONNECTION_CREATION_RATE:
+            return self._connections.throttled_s
         return self._all.throttled_s[quota]
 
     def refused(self, quota: Quota) -> int:

@@ -1,5 +1,5 @@
 """Quotas in Kafka's form: for whom they are, what they limit, and which of them holds for a caller (KIP-13,
-KIP-55, KIP-257, KIP-599).
+KIP-55, KIP-257, KIP-599, KIP-612).
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from strandline.errors import InvalidRequest
+from strandline.room import one_host
 from strandline.security.principal import USER
+from strandline.security.quotas.addresses import check_address, one_spelling
 
 DEFAULT: Final = ""
-"""As the name of a user or a client id: each one that has no quota of its own. No user has this name, and
-Kafka names the default when a client gives no id."""
+"""As the name of a user, a client id or an address: each one that has no quota of its own. No user has this
+name, and Kafka names the default when a client gives no id."""
 DEFAULT_SHOWN: Final = "<default>"
 NAME_CHARS_MAX: Final = 1_000
 """The longest user or client id that a quota may be for. It has room for the subject of a certificate."""
@@ -22,6 +24,8 @@ RATE_MIN: Final = 1e-6
 """The least limit: with less, what a caller owes takes longer to pay for than numbers can say."""
 RATE_MAX: Final = 2**53
 """The largest limit: larger whole numbers are not exact as a float, which Kafka's protocol has for them."""
+CONNECTIONS_MAX: Final = 2**31 - 1
+"""The largest limit of connections: Kafka has 32 bits for it."""
 
 
 class Quota(StrEnum):
@@ -35,27 +39,45 @@ class Quota(StrEnum):
     """Of a broker's time: 100 is all the time of its event loop."""
     CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
     """Partitions a second that the active controller creates or deletes."""
+    CONNECTION_CREATION_RATE = "connection_creation_rate"
+    """Connections a second that a broker takes from an address at its Kafka ports."""
 
     @property
     def unit(self) -> float:
         """What one of the limit is in what is counted: a percent is a hundredth of a second of work."""
         return 0.01 if self is Quota.REQUEST_PERCENTAGE else 1.0
 
+    @property
+    def limit_max(self) -> int:
+        return CONNECTIONS_MAX if self is Quota.CONNECTION_CREATION_RATE else RATE_MAX
 
-_WHOLE: Final = frozenset((Quota.PRODUCER_BYTE_RATE, Quota.CONSUMER_BYTE_RATE))
+
+_WHOLE: Final = {
+    Quota.PRODUCER_BYTE_RATE: "bytes",
+    Quota.CONSUMER_BYTE_RATE: "bytes",
+    Quota.CONNECTION_CREATION_RATE: "connections",
+}
+"""Limits that are whole numbers, and of what."""
+_OF_ADDRESSES: Final = frozenset((Quota.CONNECTION_CREATION_RATE,))
+_OF_CALLERS: Final = frozenset(Quota) - _OF_ADDRESSES
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaEntity:
-    """Whom a quota is for: a user, a client id, or a user with a client id. None: any, together with all
-    others. DEFAULT: any, each by itself. Raises InvalidRequest."""
+    """Whom a quota is for: a user, a client id, a user with a client id, or an address, which is in its one
+    spelling. None: any, together with all others. DEFAULT: any, each by itself. Raises InvalidRequest."""
 
     user: str | None = None
     client_id: str | None = None
+    ip: str | None = None
 
     def __post_init__(self) -> None:
-        if self.user is None and self.client_id is None:
-            raise InvalidRequest("a quota is for a user, a client id, or both: name one")
+        if self.user is None and self.client_id is None and self.ip is None:
+            raise InvalidRequest("a quota is for a user, a client id, both, or an address: name one")
+        if self.ip is not None:
+            _check_alone(self.user, self.client_id)
+            if self.ip != DEFAULT:
+                object.__setattr__(self, "ip", check_address(self.ip))
         for name in (self.user, self.client_id):
             if name is not None and len(name) > NAME_CHARS_MAX:
                 raise InvalidRequest(
@@ -68,9 +90,26 @@ class QuotaEntity:
     def __lt__(self, other: QuotaEntity) -> bool:
         return _order(self) < _order(other)
 
+    @property
+    def quotas(self) -> frozenset[Quota]:
+        """Those that it may have."""
+        return _OF_CALLERS if self.ip is None else _OF_ADDRESSES
+
+    def check_has(self, quota: Quota) -> None:
+        """Raises InvalidRequest."""
+        if quota not in self.quotas:
+            there = ", ".join(each for each in Quota if each in self.quotas)
+            raise InvalidRequest(f"{quota} is no quota of {self}: {there}")
+
     def __str__(self) -> str:
-        named = (("user", self.user), ("client-id", self.client_id))
+        named = (("user", self.user), ("client-id", self.client_id), ("ip", self.ip))
         return ", ".join(f"{kind} {shown(name)}" for kind, name in named if name is not None)
+
+
+def _check_alone(user: object, client_id: object) -> None:
+    """Raises InvalidRequest if an address stands beside these."""
+    if user is not None or client_id is not None:
+        raise InvalidRequest("an ip stands alone: a quota of it is not for a user or a client-id")
 
 
 def _check_new_entity(entity: QuotaEntity) -> None:
@@ -90,9 +129,9 @@ def shown(name: str) -> str:
     return DEFAULT_SHOWN if name == DEFAULT else name
 
 
-def _order(entity: QuotaEntity) -> tuple[bool, str, bool, str]:
-    user, client_id = entity.user, entity.client_id
-    return user is not None, user or "", client_id is not None, client_id or ""
+def _order(entity: QuotaEntity) -> list[tuple[bool, str]]:
+    """Those with a part come after those without it, and addresses last."""
+    return [(name is not None, name or "") for name in (entity.ip, entity.user, entity.client_id)]
 
 
 Limits = Mapping[Quota, float]
@@ -110,10 +149,11 @@ def parse_quota(name: str) -> Quota:
 
 def check_limit(quota: Quota, limit: float) -> None:
     """Raises InvalidRequest."""
-    if not RATE_MIN <= limit <= RATE_MAX:
-        raise InvalidRequest(f"{quota} = {limit:g}: give a number from {RATE_MIN:g} to {RATE_MAX}")
+    least = 1 if quota in _WHOLE else RATE_MIN
+    if not least <= limit <= quota.limit_max:
+        raise InvalidRequest(f"{quota} = {limit:g}: give a number from {least:g} to {quota.limit_max}")
     if quota in _WHOLE and limit != int(limit):
-        raise InvalidRequest(f"{quota} = {limit:g}: give a whole number of bytes a second")
+        raise InvalidRequest(f"{quota} = {limit:g}: give a whole number of {_WHOLE[quota]} a second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +166,7 @@ class QuotaAlteration:
     def __post_init__(self) -> None:
         for quota, limit in self.limits.items():
             if limit is not None:
+                self.entity.check_has(quota)
                 check_limit(quota, limit)
         if self.sets:
             _check_new_entity(self.entity)
@@ -151,7 +192,7 @@ class EntityQuotas:
 
 @dataclass(frozen=True, slots=True)
 class QuotaFilter:
-    """Chooses entities by their user and their client id.
+    """Chooses entities by their user and their client id, or by their address. Raises InvalidRequest.
 
     A part is a name, DEFAULT, ANY for each entity that has this part, or None for each entity whether it has
     it or not. `strict`: an entity must not have a part that is None here.
@@ -160,9 +201,20 @@ class QuotaFilter:
     user: str | AnyName | None = None
     client_id: str | AnyName | None = None
     strict: bool = False
+    ip: str | AnyName | None = None
+
+    def __post_init__(self) -> None:
+        if self.ip is not None:
+            _check_alone(self.user, self.client_id)
+        if isinstance(self.ip, str):
+            object.__setattr__(self, "ip", one_spelling(self.ip) or self.ip)
 
     def matches(self, entity: QuotaEntity) -> bool:
-        return self._matches(self.user, entity.user) and self._matches(self.client_id, entity.client_id)
+        return (
+            self._matches(self.user, entity.user)
+            and self._matches(self.client_id, entity.client_id)
+            and self._matches(self.ip, entity.ip)
+        )
 
     def _matches(self, wanted: str | AnyName | None, name: str | None) -> bool:
         if wanted is None:
@@ -186,6 +238,13 @@ class Held(NamedTuple):
     client_id: str | None
 
 
+class HeldByAddress(NamedTuple):
+    """The quota that holds for an address, and what the addresses that share it have in common."""
+
+    limit: float
+    shared_by: str
+
+
 @dataclass(frozen=True, slots=True)
 class Quotas:
     """All quotas of a cluster. Immutable; a change makes a new one."""
@@ -194,13 +253,29 @@ class Quotas:
     _limits: Mapping[Quota, Mapping[tuple[str | None, str | None], float]] = field(
         init=False, repr=False, compare=False
     )
+    _of_addresses: Mapping[str, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        limits: dict[Quota, dict[tuple[str | None, str | None], float]] = {quota: {} for quota in Quota}
+        limits: dict[Quota, dict[tuple[str | None, str | None], float]] = {each: {} for each in _OF_CALLERS}
+        of_addresses: dict[str, float] = {}
         for entity, given in self.of.items():
             for quota, limit in given.items():
-                limits[quota][entity.user, entity.client_id] = limit
+                if entity.ip is None:
+                    limits[quota][entity.user, entity.client_id] = limit
+                else:
+                    of_addresses[entity.ip] = limit
         object.__setattr__(self, "_limits", limits)
+        object.__setattr__(self, "_of_addresses", of_addresses)
+
+    @property
+    def limits_callers(self) -> bool:
+        """Whether a user or a client id has a quota."""
+        return any(self._limits.values())
+
+    @property
+    def limits_connections(self) -> bool:
+        """Whether an address has a quota."""
+        return bool(self._of_addresses)
 
     def held(self, quota: Quota, user: str, client_id: str) -> Held | None:
         """The quota that holds for a caller: the most specific one, in Kafka's order. None: there is none.
@@ -216,6 +291,21 @@ class Quotas:
                 return Held(
                     limit, None if of_user is None else user, None if of_client is None else client_id
                 )
+        return None
+
+    def held_by_address(self, address: str) -> HeldByAddress | None:
+        """The limit of connections that holds for an address: its own one, or the default's. None: there is
+        none.
+
+        Under the default, each host has the limit for itself, whose addresses of IPv6 are many.
+        """
+        if not self._of_addresses:
+            return None
+        own = one_spelling(address) or address
+        if (limit := self._of_addresses.get(own)) is not None:
+            return HeldByAddress(limit, own)
+        if (limit := self._of_addresses.get(DEFAULT)) is not None:
+            return HeldByAddress(limit, one_host(own))
         return None
 
     def matching(self, wanted: QuotaFilter) -> list[EntityQuotas]:

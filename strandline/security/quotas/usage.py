@@ -1,21 +1,16 @@
 """What callers have used of their quotas, and how long they have to wait for it.
 
-Time is an argument. There is one bucket for the callers that share a quota, one second deep.
+Time is an argument. There is one bucket for the callers that share a quota.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final
 
+from strandline.security.quotas.buckets import BUCKETS_MAX, Buckets
 from strandline.security.quotas.model import NO_QUOTAS, Quota, Quotas
 from strandline.security.quotas.token_bucket import TokenBucket
 
-BURST_S: Final = 1.0
-"""The time in which an unused bucket fills up."""
-BUCKETS_MAX: Final = 10_000
-"""Client ids are the clients': without a bound they could fill the memory. The bucket that was used least
-recently goes first."""
 CLIENT_ID_CHARS_MAX: Final = 1_000
 """Longer client ids are cut: those that begin alike are one."""
 
@@ -26,8 +21,7 @@ class Usage:
     def __init__(self, *, delay_s_max: float, buckets_max: int = BUCKETS_MAX) -> None:
         """`delay_s_max`: no caller waits longer at once. What would take longer to pay for is forgiven."""
         self._delay_s_max = delay_s_max
-        self._buckets_max = buckets_max
-        self._buckets: OrderedDict[tuple[Quota, str | None, str | None], TokenBucket] = OrderedDict()
+        self._buckets: Buckets[tuple[Quota, str | None, str | None]] = Buckets(buckets_max)
         self.quotas = NO_QUOTAS
         self.throttled_s: dict[Quota, float] = dict.fromkeys(Quota, 0.0)
         """The sum of all delays that were asked of callers."""
@@ -39,8 +33,8 @@ class Usage:
 
     @property
     def empty(self) -> bool:
-        """True if no quota is set."""
-        return not self.quotas.of
+        """True if no quota of callers is set."""
+        return not self.quotas.limits_callers
 
     def take(self, quotas: Quotas) -> None:
         """Go by these quotas from now on. A bucket whose limit is another one begins anew."""
@@ -96,10 +90,4 @@ class Usage:
         if held is None:
             return None
         key = quota, held.user, held.client_id
-        bucket, per_s = self._buckets.get(key), held.limit * quota.unit
-        if bucket is None or bucket.per_s != per_s:
-            bucket = self._buckets[key] = TokenBucket(per_s, now, burst_s=BURST_S)
-        self._buckets.move_to_end(key)
-        if len(self._buckets) > self._buckets_max:
-            self._buckets.popitem(last=False)
-        return bucket
+        return self._buckets.of(key, held.limit * quota.unit, now)

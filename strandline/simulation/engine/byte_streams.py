@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any, Final
 
 from strandline.errors import SettingsError
+from strandline.host import Arrival, OnArrival
 from strandline.simulation.engine.loop import Process
 from strandline.simulation.engine.network import End, Network
 
@@ -53,17 +55,23 @@ class ByteStream(asyncio.Transport):
         self._lost = False
 
     def begin_with(self, protocol: asyncio.BufferedProtocol) -> None:
-        """Drive this protocol from now on."""
+        """Drive this protocol from now on, unless the connection was lost before."""
+        if self._lost:
+            return
         self._protocol = protocol
         protocol.connection_made(self)
         self._read_soon()
+
+    @property
+    def peer_host(self) -> str:
+        return self._end.peer.host
 
     # --- asyncio.Transport -------------------------------------------------------------------
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name != "peername":
             return default
-        return (self._end.peer.host, 40_000 + self._end.connection.number)
+        return (self.peer_host, 40_000 + self._end.connection.number)
 
     def is_reading(self) -> bool:
         return self._reading
@@ -215,6 +223,8 @@ class SimulatedByteServer:
         self.process = process
         self._network = network
         self._new_protocol: NewProtocol | None = None
+        self._on_arrival: OnArrival = lambda _: None
+        self._tasks: asyncio.TaskGroup | None = None
         self._waiting: list[ByteStream] = []
         """Connections from before `serve`."""
         try:
@@ -222,14 +232,15 @@ class SimulatedByteServer:
         except OSError as error:
             raise SettingsError(f"setting {setting} = {port}: {error}") from error
 
-    async def serve(self, protocol: NewProtocol, tasks: asyncio.TaskGroup, handshake: object) -> None:
+    async def serve(self, protocol: NewProtocol, tasks: asyncio.TaskGroup, on_arrival: OnArrival) -> None:
         """Nothing is encrypted here, so there are no handshakes."""
-        self._new_protocol = protocol
+        self._new_protocol, self._tasks, self._on_arrival = protocol, tasks, on_arrival
         waiting, self._waiting = self._waiting, []
         for stream in waiting:
-            stream.begin_with(protocol())
+            self._arrive(stream)
 
     def close(self) -> None:
+        self._new_protocol = None
         self._network.stop_listening(self.process.host, self.port)
 
     def accept(self, end: End) -> ByteStream:
@@ -237,8 +248,39 @@ class SimulatedByteServer:
         if self._new_protocol is None:
             self._waiting.append(stream)
         else:
-            asyncio.get_running_loop().call_soon(stream.begin_with, self._new_protocol())
+            asyncio.get_running_loop().call_soon(self._arrive, stream)
         return stream
+
+    def _arrive(self, stream: ByteStream) -> None:
+        arrival = None if self._new_protocol is None else self._on_arrival(stream.peer_host)
+        if arrival is None:
+            stream.abort()
+        elif arrival.served and not arrival.wait_s:
+            with arrival.counted:
+                self._begin(stream)
+        else:
+            held = ExitStack()
+            held.enter_context(arrival.counted)
+            assert self._tasks is not None, "connections arrive at a server that serves"
+            self._tasks.create_task(self._wait(stream, arrival, held))
+
+    async def _wait(self, stream: ByteStream, arrival: Arrival, held: ExitStack) -> None:
+        served = False
+        with held:
+            try:
+                await asyncio.sleep(arrival.wait_s)
+                served = arrival.served
+            finally:
+                if not served:
+                    stream.abort()
+            if served:
+                self._begin(stream)
+
+    def _begin(self, stream: ByteStream) -> None:
+        if self._new_protocol is None:
+            stream.abort()
+        else:
+            stream.begin_with(self._new_protocol())
 
 
 async def connect_bytes(

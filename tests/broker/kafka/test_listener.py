@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -20,6 +20,7 @@ from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.service_host import service_host
 from strandline.adapters.telemetry.audit import Audit
 from strandline.adapters.telemetry.kafka_traffic import CLIENTS
+from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.broker.kafka.call import Api, Call, answered
 from strandline.broker.kafka.connection import KafkaConnection
 from strandline.broker.kafka.listener import KafkaListener
@@ -29,6 +30,8 @@ from strandline.broker.kafka.wire.metadata import BrokerAddress, MetadataAnswer,
 from strandline.errors import SettingsError
 from strandline.ports import Listener
 from strandline.security.login.mechanisms import SCRAM_SHA_512
+from strandline.security.quotas.bill import ClientQuotas
+from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
 from strandline.vocabulary.metadata import Endpoint
 from tests.broker.kafka.support.codec import API_VERSIONS, encode_request
 from tests.broker.kafka.support.kafka_wire import kafka_wire
@@ -45,7 +48,11 @@ CLIENT_S_MAX = 20.0
 
 
 def listener(
-    *, users_known: bool = True, refused: RefusedRequests | None = None, **given: Any
+    *,
+    users_known: bool = True,
+    refused: RefusedRequests | None = None,
+    quotas: ClientQuotas = UNLIMITED,
+    **given: Any,
 ) -> KafkaListener:
     chosen = settings(**given)
     return KafkaListener(
@@ -54,7 +61,7 @@ def listener(
         RequestTimes(CLOCK),
         refused or RefusedRequests(CLOCK),
         Audit("", CLOCK),
-        UNLIMITED,
+        quotas,
         lambda: users_known,
     )
 
@@ -170,6 +177,69 @@ async def test_connections_count_before_they_are_encrypted(bound: str, tmp_path:
         async with kafka_wire(address(endpoint)), kafka_wire(address(endpoint)) as second:
             assert await second.ended() == b""
         assert (CONNECTIONS, ("kafka_port",), 1) in refused.read()
+
+
+def rate_of_connections(per_s: float, delay_ms_max: int) -> ClientQuotas:
+    """Of each address."""
+    quotas = ClientQuotas(lambda _: False, CLOCK.monotonic, delay_ms_max=delay_ms_max)
+    quotas.take(Quotas({QuotaEntity(ip=DEFAULT): {Quota.CONNECTION_CREATION_RATE: per_s}}))
+    return quotas
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_connections_over_the_rate_of_their_address_wait_for_their_turn(
+    encrypted: bool, tmp_path: Path
+) -> None:
+    """KIP-612: before they are encrypted. They count for the bound of their address meanwhile."""
+    quotas, refused = rate_of_connections(1, 5_000), RefusedRequests(CLOCK)
+    pem = TestAuthority(tmp_path).issue("broker-1")
+    given: dict[str, Any] = pem.settings if encrypted else {}
+    tls = ReloadedPem(pem.client, CLOCK).now().client if encrypted else None
+
+    async def ask_once() -> None:
+        async with kafka_wire(address(endpoint), tls) as second:
+            await second.ask(API_VERSIONS, 3)
+
+    async with (
+        serving(quotas=quotas, refused=refused, kafka_client_connections_max=2, **given) as (_, endpoint),
+        kafka_wire(address(endpoint), tls) as first,
+        asyncio.TaskGroup() as tasks,
+    ):
+        began = CLOCK.monotonic()
+        await first.ask(API_VERSIONS, 3)
+        asking = tasks.create_task(ask_once())
+        await eventually(lambda: quotas.throttled_s(Quota.CONNECTION_CREATION_RATE) > 0)
+        async with kafka_wire(address(endpoint)) as third:
+            assert await third.ended() == b""
+        assert (CONNECTIONS, ("kafka_port",), 1) in refused.read()
+        await asking
+        assert CLOCK.monotonic() - began >= 0.5
+
+
+async def test_a_connection_whose_turn_would_come_too_late_is_closed_after_the_longest_wait() -> None:
+    """CORRECTNESS X6, KIP-612: not at once, since its client would connect again at once."""
+    quotas, refused = rate_of_connections(1, 200), RefusedRequests(CLOCK)
+    async with serving(quotas=quotas, refused=refused) as (served, endpoint):
+        async with kafka_wire(address(endpoint)) as first:
+            await first.ask(API_VERSIONS, 3)
+            began = CLOCK.monotonic()
+            async with kafka_wire(address(endpoint)) as second:
+                second.send(b"said, and not read")
+                assert await second.ended() == b""
+            assert CLOCK.monotonic() - began >= 0.2
+            await first.ask(API_VERSIONS, 3)
+        assert (CONNECTIONS, ("kafka_port",), 1) in refused.read()
+        await eventually(lambda: served.count == 0)
+
+
+async def test_a_listener_that_ends_closes_connections_that_wait() -> None:
+    quotas = rate_of_connections(1, 5_000)
+    async with AsyncExitStack() as wires:
+        async with serving(quotas=quotas) as (_, endpoint):
+            first = await wires.enter_async_context(kafka_wire(address(endpoint)))
+            waiting = await wires.enter_async_context(kafka_wire(address(endpoint)))
+            await eventually(lambda: quotas.throttled_s(Quota.CONNECTION_CREATION_RATE) > 0)
+        assert (await first.ended(), await waiting.ended()) == (b"", b"")
 
 
 @pytest.mark.parametrize("users_known", [True, False])

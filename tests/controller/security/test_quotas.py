@@ -51,6 +51,22 @@ async def test_quotas_are_set_described_and_removed(active: Activate) -> None:
         assert await session.children(QUOTAS) == ["user=alice"]
 
 
+async def test_addresses_have_quotas_beside_those_of_callers(active: Activate) -> None:
+    async with active([]) as (session, controller, _):
+        admin, rate = controller.admin, Quota.CONNECTION_CREATION_RATE
+        address, each = QuotaEntity(ip="2001:db8::7"), QuotaEntity(ip=DEFAULT)
+        wanted = [QuotaAlteration(address, {rate: 5.0}), QuotaAlteration(each, {rate: 9.0})]
+        await admin.alter_client_quotas([*wanted, QuotaAlteration(ALICE, {RATE: 1.0})])
+        assert json.loads((await session.get(f"{QUOTAS}/ip=2001%3Adb8%3A%3A7")).data) == {str(rate): 5}
+        assert await noticed(session, load_quota_change) == [address, each, ALICE]
+        both = [EntityQuotas(each, {rate: 9.0}), EntityQuotas(address, {rate: 5.0})]
+        assert await admin.describe_client_quotas(QuotaFilter(ip=ANY)) == both
+        assert await admin.describe_client_quotas(QuotaFilter(ip=DEFAULT)) == both[:1]
+        assert await admin.describe_client_quotas(QuotaFilter(ip="2001:DB8::7")) == both[1:]
+        await admin.alter_client_quotas([QuotaAlteration(address, {rate: None})])
+        assert await session.children(QUOTAS) == ["ip=<default>", "user=alice"]
+
+
 async def test_a_trial_writes_nothing(active: Activate) -> None:
     async with active([]) as (session, controller, _):
         wanted = [QuotaAlteration(ALICE, {RATE: 1000.0})]

@@ -41,6 +41,25 @@ async def test_quotas_are_set_listed_and_deleted(shell: Shell) -> None:
     ]
 
 
+async def test_addresses_have_quotas_too(shell: Shell) -> None:
+    rate = ("--connection-creation-rate", "10")
+    assert (await shell("quota", "set", "--ip", "192.0.2.1", *rate)).status == 0
+    assert (await shell("quota", "set", "--ip-default", *rate)).status == 0
+    named = {"ip": "192.0.2.1", "connection_creation_rate": 10}
+    assert await shell.objects("quota", "list", "--ip", "192.0.2.1") == [named]
+    assert await shell.objects("quota", "list", "--ip-default") == [{**named, "ip": "<default>"}]
+    assert b"ip <default>" in (await shell("quota", "list")).out
+    deleted = await shell("quota", "delete", "--ip", "192.0.2.1")
+    assert deleted.status == 0 and "deleted for ip 192.0.2.1: connection_creation_rate" in deleted.err
+    assert (await shell("quota", "delete", "--ip-default")).status == 0
+    assert await shell.objects("quota", "list", "--ip", "192.0.2.1") == []
+    for arguments in (("--ip", "localhost"), ("--ip", "192.0.2.1", "--user", "alice")):
+        refused = await shell("quota", "set", *arguments, *rate)
+        assert refused.status == 1 and ("an ip stands alone" in refused.err or "no address" in refused.err)
+    other = await shell("quota", "set", "--user", "alice", *rate)
+    assert other.status == 1 and "is no quota of user alice" in other.err
+
+
 async def test_wrong_usage_is_refused_before_the_cluster_is_asked(shell: Shell) -> None:
     for arguments in (
         ("set", "--producer-byte-rate", "1"),

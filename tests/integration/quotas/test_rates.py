@@ -10,6 +10,7 @@ import pytest
 
 from strandline.adapters.codecs import log
 from strandline.broker.kafka.wire.fetch import FetchRequest, PartitionPosition
+from strandline.broker.kafka.wire.metadata import MetadataRequest
 from strandline.broker.kafka.wire.produce import PartitionRecords, ProduceRequest
 from strandline.broker.kafka.wire.topics import OfTopic, each_partition
 from strandline.ids import ACKS_ALL, TopicPartition
@@ -20,7 +21,7 @@ from strandline.testing import SimulatedCluster
 from strandline.vocabulary.log import FetchPartition, ProduceEntry
 from strandline.vocabulary.log import FetchRequest as OwnFetchRequest
 from strandline_lab.simulation.kafka.connection import KafkaConnection, connected
-from strandline_lab.simulation.kafka.messages import FETCH, PRODUCE
+from strandline_lab.simulation.kafka.messages import FETCH, METADATA, PRODUCE
 
 RATE = 1_000_000
 RECORD = b"x" * 10_000
@@ -233,3 +234,29 @@ def test_a_change_counts_while_a_client_writes_and_no_quota_is_no_limit() -> Non
     with SimulatedCluster(seed=1, brokers=1) as cluster:
         slow_s, free_s = cluster.run(timed())
     assert free_s < slow_s / 4
+
+
+# --- connections of an address -------------------------------------------------------------------
+
+CONNECTIONS = 20
+"""A second."""
+
+
+async def asked_anew(cluster: SimulatedCluster) -> None:
+    connection = await kafka_connection(cluster)
+    await connection.ask(METADATA, MetadataRequest(()))
+    connection.close()
+
+
+@pytest.mark.parametrize("at_once", [1, 50])
+def test_an_address_keeps_to_its_rate_of_connections(at_once: int) -> None:
+    """KIP-612: eight seconds' worth take seven, and each of them is served."""
+
+    async def scenario(cluster: SimulatedCluster) -> float:
+        rate = {Quota.CONNECTION_CREATION_RATE: CONNECTIONS}
+        async with cluster.admin() as admin:
+            await admin.alter_client_quotas([QuotaAlteration(QuotaEntity(ip=DEFAULT), rate)])
+        await cluster.host.clock.sleep(2)
+        return await each_by_itself(cluster, partial(asked_anew, cluster), SECONDS * CONNECTIONS, at_once)
+
+    assert timed(scenario) == pytest.approx(SECONDS - 1, rel=0.15)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
 
 from strandline.errors import SettingsError
-from strandline.host import BytesServer
+from strandline.host import Arrival, BytesServer
 from strandline.simulation.engine.byte_streams import HIGH_WATER_BYTES, SOCKET_BYTES, ByteStream
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.simulation.engine.world import World
@@ -76,7 +77,7 @@ class Peers:
         assert listen_bytes is not None
         self.bound = listen_bytes("kafka_port", self.server.machine.host, PORT)
         async with asyncio.TaskGroup() as tasks:
-            await self.bound.serve(self._accept, tasks, lambda _: None)
+            await self.bound.serve(self._accept, tasks, lambda _: Arrival(nullcontext()))
 
     async def connect(self) -> tuple[Seen, ByteStream]:
         seen = Seen()

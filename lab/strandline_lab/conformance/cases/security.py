@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from strandline_lab.conformance.case import Call, Case
@@ -219,6 +220,7 @@ _DESCRIBE_USERS: Final = (
 EXACT, DEFAULT, SPECIFIED = range(3)
 Entity = Sequence[tuple[str, str | None]]
 _RATE: Final = "producer_byte_rate"
+_CONNECTIONS: Final = "connection_creation_rate"
 
 
 def _quota(
@@ -235,6 +237,7 @@ def _quotas(name: str, *entries: dict[str, Any], **more: Any) -> Case:
 
 
 _ANNA: Final = (("user", "security.anna"),)
+_ADDRESS: Final = (("ip", "192.0.2.1"),)
 _PAIR: Final = (("user", "security.anna"), ("client-id", "c"))
 
 _ALTER_QUOTAS: Final = (
@@ -242,9 +245,24 @@ _ALTER_QUOTAS: Final = (
     _quotas("a user and a client", _quota(_PAIR)),
     _quotas("a client", _quota((("client-id", "c"),))),
     _quotas("every user", _quota((("user", None),))),
-    _quotas("an address", _quota((("ip", "127.0.0.1"),), "connection_creation_rate", 10.0)),
-    _quotas("an address with a rate of bytes", _quota((("ip", "127.0.0.1"),))),
-    _quotas("a host's name", _quota((("ip", "no address"),), "connection_creation_rate", 10.0)),
+    _quotas("an address", _quota(_ADDRESS, _CONNECTIONS, 10.0)),
+    _quotas("an address of IPv6", _quota((("ip", "2001:db8::7"),), _CONNECTIONS, 10.0)),
+    _quotas("every address", _quota((("ip", None),), _CONNECTIONS, 1_000.0)),
+    _quotas("an address, a rate of 0", _quota(_ADDRESS, _CONNECTIONS, 0.0)),
+    _quotas("an address, a negative rate", _quota(_ADDRESS, _CONNECTIONS, -1.0)),
+    _quotas("an address, a part of a connection", _quota(_ADDRESS, _CONNECTIONS, 0.5)),
+    _quotas("an address, one and a half connections", _quota(_ADDRESS, _CONNECTIONS, 1.5)),
+    _quotas("an address, the largest rate", _quota(_ADDRESS, _CONNECTIONS, 2147483647.0)),
+    _quotas("an address, a rate too large", _quota(_ADDRESS, _CONNECTIONS, 2147483648.0)),
+    _quotas("an address, removed", _quota(_ADDRESS, _CONNECTIONS, remove=True)),
+    _quotas("an address with a rate of bytes", _quota(_ADDRESS)),
+    _quotas("an address, a rate of bytes removed", _quota(_ADDRESS, remove=True)),
+    _quotas("a host that there is not", _quota((("ip", "no address"),), _CONNECTIONS, 10.0)),
+    _quotas("a host that there is not, removed", _quota((("ip", "no.invalid"),), _CONNECTIONS, remove=True)),
+    _quotas("a host", _quota((("ip", "localhost"),), _CONNECTIONS, 1_000.0), ValidateOnly=True),
+    _quotas("an empty address", _quota((("ip", ""),), _CONNECTIONS, 10.0)),
+    _quotas("a client and an address", _quota((("client-id", "c"), *_ADDRESS), _CONNECTIONS, 10.0)),
+    _quotas("a user with a rate of connections", _quota(_ANNA, _CONNECTIONS, 10.0)),
     _quotas("the consumer's rate", _quota(_ANNA, "consumer_byte_rate")),
     _quotas("a share of requests", _quota(_ANNA, "request_percentage", 50.0)),
     _quotas("a rate of changes", _quota(_ANNA, "controller_mutation_rate", 5.0)),
@@ -261,7 +279,7 @@ _ALTER_QUOTAS: Final = (
     _quotas("an empty type", _quota((("", "x"),))),
     _quotas("an empty user", _quota((("user", ""),))),
     _quotas("a type twice", _quota((*_ANNA, ("user", "security.bert")))),
-    _quotas("a user and an address", _quota((*_ANNA, ("ip", "127.0.0.1")))),
+    _quotas("a user and an address", _quota((*_ANNA, *_ADDRESS))),
     _quotas("an entity twice", _quota(_ANNA), _quota(_ANNA, value=5.0)),
     _quotas("no operations", {"Entity": [{"EntityType": "user", "EntityName": "security.anna"}], "Ops": []}),
     _quotas("only validated", _quota(_ANNA), ValidateOnly=True),
@@ -282,6 +300,19 @@ def _quota_of(name: str, *components: tuple[str, int, str | None], strict: bool 
     return Case(name, Call("DescribeClientQuotas", body), before=before)
 
 
+def _address_of(name: str, *components: tuple[str, int, str | None], strict: bool = False) -> Case:
+    case = _quota_of(name, *components, strict=strict)
+    change = {"Entries": [_quota((("ip", _KEPT),), _CONNECTIONS, 10.0)]}
+    own = {"Components": [{"EntityType": "ip", "MatchType": EXACT, "Match": _KEPT}]}
+    before = [
+        Call("AlterClientQuotas", change, version=1),
+        Call("DescribeClientQuotas", own, version=1, until="Entries.0.Values"),
+    ]
+    return replace(case, before=[*case.before, *before])
+
+
+_KEPT: Final = "192.0.2.7"
+"""The address that has a quota throughout."""
 _USER: Final = ("user", EXACT, "security.quota")
 
 _DESCRIBE_QUOTAS: Final = (
@@ -296,8 +327,16 @@ _DESCRIBE_QUOTAS: Final = (
     _quota_of("an empty type", ("", EXACT, "x")),
     _quota_of("an unknown match", ("user", 9, "security.quota")),
     _quota_of("a type twice", _USER, _USER),
-    _quota_of("addresses", ("ip", SPECIFIED, None)),
-    _quota_of("an address and a user", ("ip", SPECIFIED, None), _USER),
+    _address_of("addresses", ("ip", SPECIFIED, None)),
+    _address_of("addresses, strictly", ("ip", SPECIFIED, None), strict=True),
+    _address_of("an address", ("ip", EXACT, _KEPT)),
+    _address_of("an unknown address", ("ip", EXACT, "192.0.2.9")),
+    _address_of("an empty address", ("ip", EXACT, "")),
+    _address_of("no address", ("ip", EXACT, "no address")),
+    _address_of("every address", ("ip", DEFAULT, None)),
+    _address_of("an address twice", ("ip", EXACT, _KEPT), ("ip", EXACT, _KEPT)),
+    _address_of("an address and a user", ("ip", SPECIFIED, None), _USER),
+    _address_of("a user and an address", _USER, ("ip", EXACT, _KEPT)),
 )
 
 CASES: Final = (

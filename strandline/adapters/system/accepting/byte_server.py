@@ -7,9 +7,10 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from strandline.adapters.system.accepting.handshakes import BeginHandshake, Encryption, Handshakes
+from strandline.adapters.system.accepting.acceptor import Acceptor, Encryption
 from strandline.adapters.system.descriptors import connections_max
 from strandline.errors import SettingsError
+from strandline.host import OnArrival
 from strandline.ports import Caller, Listener
 
 BACKLOG: Final = 1_024
@@ -24,7 +25,7 @@ class ByteServer:
     def __init__(self, bound: socket.socket, encryption: Encryption | None) -> None:
         self._bound = bound
         self._encryption = encryption
-        self._server: asyncio.Server | Handshakes | None = None
+        self._acceptor: Acceptor | None = None
         self.port: int = bound.getsockname()[1]
         self.connections_max = connections_max(DESCRIPTORS_PARTS)
 
@@ -32,18 +33,14 @@ class ByteServer:
         self,
         protocol: Callable[[], asyncio.BufferedProtocol],
         tasks: asyncio.TaskGroup,
-        handshake: BeginHandshake,
+        on_arrival: OnArrival,
     ) -> None:
-        if self._encryption is None:
-            loop = asyncio.get_running_loop()
-            self._server = await loop.create_server(protocol, sock=self._bound, backlog=BACKLOG)
-        else:
-            self._server = Handshakes(self._bound, self._encryption, protocol, tasks, handshake)
+        self._acceptor = Acceptor(self._bound, self._encryption, protocol, tasks, on_arrival)
 
     def close(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
+        acceptor, self._acceptor = self._acceptor, None
+        if acceptor is not None:
+            acceptor.close()
         self._bound.close()
 
 

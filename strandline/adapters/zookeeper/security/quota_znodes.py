@@ -1,7 +1,8 @@
 """Quotas in ZooKeeper: their paths, and the JSON of their limits (docs/design.md, "ZooKeeper").
 
-`/config/quotas/user=alice,client-id=app` has the limits of one entity. A name is percent-encoded, and the
-default is written `<default>`, which no encoded name is. Each write adds a notice, as for ACLs.
+`/config/quotas/user=alice,client-id=app` has the limits of one entity, `/config/quotas/ip=192.0.2.1` those
+of another. A name is percent-encoded, and the default is written `<default>`, which no encoded name is. Each
+write adds a notice, as for ACLs.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ QUOTAS: Final = "/config/quotas"
 
 _USER: Final = "user"
 _CLIENT_ID: Final = "client-id"
+_IP: Final = "ip"
 
 
 def entity_child(entity: QuotaEntity) -> str:
     """The name of the entity's znode."""
-    parts = ((_USER, entity.user), (_CLIENT_ID, entity.client_id))
+    parts = ((_USER, entity.user), (_CLIENT_ID, entity.client_id), (_IP, entity.ip))
     return ",".join(f"{kind}={_encoded(name)}" for kind, name in parts if name is not None)
 
 
@@ -45,7 +47,7 @@ def load_entity(child: str) -> QuotaEntity:
     parts = dict(part.partition("=")[::2] for part in child.split(","))
     names = {kind: _decoded(name) for kind, name in parts.items()}
     try:
-        entity = QuotaEntity(names.get(_USER), names.get(_CLIENT_ID))
+        entity = QuotaEntity(names.get(_USER), names.get(_CLIENT_ID), names.get(_IP))
     except InvalidRequest as error:
         raise UnreadableZnode(f"{QUOTAS}/{child} is no path of quotas: {error.message}") from None
     if entity_child(entity) != child:
@@ -66,13 +68,14 @@ def dump_limits(limits: Limits) -> bytes:
 def load_limits(entity: QuotaEntity, data: bytes) -> dict[Quota, float]:
     """Raises UnreadableZnode."""
     with reading(f"{QUOTAS}/{entity_child(entity)}", data) as raw:
-        return dict(_load(text(name), limit) for name, limit in raw.items())
+        return dict(_load(entity, text(name), limit) for name, limit in raw.items())
 
 
-def _load(name: str, limit: Any) -> tuple[Quota, float]:
+def _load(entity: QuotaEntity, name: str, limit: Any) -> tuple[Quota, float]:
     if type(limit) not in (int, float):
         raise ValueError(f"{name} is not a number")
     quota = parse_quota(name)
+    entity.check_has(quota)
     check_limit(quota, limit)
     return quota, float(limit)
 

@@ -38,7 +38,9 @@ from tests.broker.support.replicas import CLOCK
 
 CALL = called(apis.ALTER_CLIENT_QUOTAS, 1)
 ALICE = EntityPart("user", "alice")
+ADDRESS = EntityPart("ip", "192.0.2.1")
 RATE = QuotaOperation("producer_byte_rate", 1000.0, remove=False)
+CONNECTIONS = QuotaOperation("connection_creation_rate", 10.0, remove=False)
 
 
 def api(controller: MemoryController) -> QuotasApi:
@@ -57,11 +59,17 @@ async def test_each_entity_has_its_outcome_and_what_cannot_be_never_reaches_the_
     remove = QuotaOperation("consumer_byte_rate", 0.0, remove=True)
     wrong = [
         AlteredQuotas((), (RATE,)),
-        AlteredQuotas((EntityPart("ip", "192.0.2.1"),), (RATE,)),
+        AlteredQuotas((ADDRESS,), (RATE,)),
         AlteredQuotas((ALICE, ALICE), (RATE,)),
         AlteredQuotas((EntityPart("user", ""),), (RATE,)),
         AlteredQuotas((ALICE,), (RATE, RATE._replace(value=1.0))),
-        AlteredQuotas((ALICE,), (QuotaOperation("connection_creation_rate", 1.0, remove=False),)),
+        AlteredQuotas((ALICE,), (CONNECTIONS,)),
+        AlteredQuotas((ALICE, ADDRESS), (CONNECTIONS,)),
+        AlteredQuotas((EntityPart("client-id", None), ADDRESS), (CONNECTIONS,)),
+        AlteredQuotas((EntityPart("ip", "no address"),), (CONNECTIONS,)),
+        AlteredQuotas((EntityPart("ip", ""),), (CONNECTIONS,)),
+        AlteredQuotas((ADDRESS,), (CONNECTIONS._replace(value=1.5),)),
+        AlteredQuotas((ADDRESS,), (CONNECTIONS._replace(key="connection_rate"),)),
         AlteredQuotas((ALICE,), (QuotaOperation("producer_byte_rate", -1.0, remove=False),)),
     ]
     entries = (*wrong, AlteredQuotas((app,), (RATE, remove)), AlteredQuotas((ALICE,), (RATE,)))
@@ -84,6 +92,9 @@ async def test_each_entity_has_its_outcome_and_what_cannot_be_never_reaches_the_
         ((), QuotaFilter()),
         ((Component("user", 0, "alice"), Component("client-id", 1, None)), QuotaFilter("alice", DEFAULT)),
         ((Component("client-id", 2, None),), QuotaFilter(client_id=ANY)),
+        ((Component("ip", 0, "192.0.2.1"),), QuotaFilter(ip="192.0.2.1")),
+        ((Component("ip", 1, None),), QuotaFilter(ip=DEFAULT)),
+        ((Component("ip", 2, None),), QuotaFilter(ip=ANY)),
     ],
 )
 async def test_quotas_are_described_as_kafka_writes_them(
@@ -122,18 +133,27 @@ async def test_what_nobody_is_called_has_no_quota_and_another_kind_is_of_another
     assert controller.asked == []
 
 
-@pytest.mark.parametrize(
-    "component", [Component("ip", 0, "192.0.2.1"), Component("ip", 1, None), Component("ip", 2, None)]
-)
-async def test_an_address_has_no_quota(component: Component) -> None:
-    """As with Kafka before one is set. To set one is refused: another limit bounds connections."""
+async def test_an_address_and_each_other_one_have_a_rate_of_connections() -> None:
+    """KIP-612."""
+    limits = {Quota.CONNECTION_CREATION_RATE: 10.0}
+    entities = (QuotaEntity(ip=DEFAULT), QuotaEntity(ip="192.0.2.1"))
+    setting = MemoryController(lambda asked: [QuotaResult(each.entity) for each in asked.alterations])
+    entries = tuple([AlteredQuotas((part,), (CONNECTIONS,)) for part in (EntityPart("ip", None), ADDRESS)])
+    answered = await api(setting).alter(AlterQuotasRequest(entries, validate_only=False), CALL)
+    assert [(each.error, each.entity) for each in answered.entries] == [(0, each.entity) for each in entries]
+    ((_, asked),) = setting.asked
+    assert asked.alterations == tuple([QuotaAlteration(each, limits) for each in entities])
+    controller = MemoryController(lambda _: [EntityQuotas(each, limits) for each in entities])
+    wanted = DescribeQuotasRequest((Component("ip", 2, None),), strict=False)
+    found = await api(controller).describe(wanted, CALL)
+    values = (QuotaValue("connection_creation_rate", 10.0),)
+    assert found.entries == tuple([DescribedQuotas(each.entity, values) for each in entries])
+
+
+@pytest.mark.parametrize("other", [Component("user", 0, "alice"), Component("client-id", 2, None)])
+async def test_a_filter_of_addresses_stands_alone(other: Component) -> None:
     controller = MemoryController(lambda _: [])
-    found = await api(controller).describe(DescribeQuotasRequest((component,), strict=False), CALL)
-    assert (found.error, found.entries, controller.asked) == (0, (), [])
-    both = DescribeQuotasRequest((component, Component("user", 2, None)), strict=False)
-    assert (await api(controller).describe(both, CALL)).error == ErrorCode.INVALID_REQUEST
-    rate = QuotaOperation("connection_creation_rate", 1.0, remove=False)
-    entries = (AlteredQuotas((EntityPart("ip", "192.0.2.1"),), (rate,)),)
-    (refused,) = (await api(controller).alter(AlterQuotasRequest(entries, validate_only=False), CALL)).entries
-    assert refused.error == ErrorCode.INVALID_REQUEST
-    assert refused.message is not None and "kafka_client_connections_max" in refused.message
+    for components in ((Component("ip", 2, None), other), (other, Component("ip", 0, "192.0.2.1"))):
+        asked = DescribeQuotasRequest(components, strict=False)
+        assert (await api(controller).describe(asked, CALL)).error == ErrorCode.INVALID_REQUEST
+    assert controller.asked == []

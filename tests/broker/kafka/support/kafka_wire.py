@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -49,9 +50,10 @@ class KafkaWire:
 
 
 @asynccontextmanager
-async def kafka_wire(address: str) -> AsyncIterator[KafkaWire]:
+async def kafka_wire(address: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[KafkaWire]:
+    """None: in plaintext."""
     host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=tls)
     try:
         yield KafkaWire(reader, writer)
     finally:

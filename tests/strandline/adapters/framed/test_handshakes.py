@@ -17,10 +17,11 @@ import uvloop
 
 from strandline.adapters.framed.client import open_framed
 from strandline.adapters.rpc.refused_requests import TooManyConnections
-from strandline.adapters.system.accepting.handshakes import Encryption, Handshakes
+from strandline.adapters.system.accepting.acceptor import Acceptor, Encryption
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.tls.reloaded import ReloadedPem
 from strandline.errors import StrandlineError
+from strandline.host import Arrival
 from strandline.local.ports import LOOPBACK
 from tests.strandline.adapters.framed.serving import serving
 from tests.strandline.adapters.framed.test_port import KEY, TALK, TIMEOUT_S, Talking
@@ -191,8 +192,12 @@ def test_a_process_without_descriptors_pauses_and_accepts_again(run: Run, files:
     async def play() -> None:
         with Counting() as bound:
             async with asyncio.TaskGroup() as tasks:
-                accepting = Handshakes(
-                    bound, Encryption(context, 0.1), asyncio.BufferedProtocol, tasks, lambda _: nullcontext()
+                accepting = Acceptor(
+                    bound,
+                    Encryption(context, 0.1),
+                    asyncio.BufferedProtocol,
+                    tasks,
+                    lambda _: Arrival(nullcontext()),
                 )
                 with socket.create_connection(bound.getsockname()) as waiting:
                     waiting.settimeout(TIMEOUT_S)

@@ -21,8 +21,8 @@ import grpc
 import pytest
 
 from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.accepting.acceptor import Encryption
 from strandline.adapters.system.accepting.byte_server import listen_bytes
-from strandline.adapters.system.accepting.handshakes import Encryption
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system_host import client_host, system_host
 from strandline.adapters.tls.channels import ANSWERED_LOOK_S_MAX, CONNECT_S_MAX
@@ -34,6 +34,7 @@ from strandline.adapters.tls.server_context import NewestContext
 from strandline.cli.shell.clock import now
 from strandline.config.client import ClientSettings
 from strandline.errors import AuthenticationFailed, BrokerNotAvailable, SettingsError
+from strandline.host import Arrival
 from strandline.local.ports import LOOPBACK
 from strandline.ports import Method
 from tests.proxy import Proxy
@@ -171,7 +172,7 @@ async def test_a_client_of_a_port_for_kafka_clients(ours: TestAuthority) -> None
     pem = ReloadedPem(ours.issue("broker-1").client, SystemClock(), demands_certificates=True)
     server = listen_bytes("kafka_port", LOOPBACK, 0, Encryption(NewestContext(pem), SAID_S_MAX))
     async with asyncio.TaskGroup() as tasks:
-        await server.serve(asyncio.BufferedProtocol, tasks, lambda _: contextlib.nullcontext())
+        await server.serve(asyncio.BufferedProtocol, tasks, lambda _: Arrival(contextlib.nullcontext()))
         try:
             await refused(ours.issue().client, f"{LOOPBACK}:{server.port}", "not gRPC")
         finally:

@@ -22,7 +22,8 @@ from strandline.security.quotas.model import (
     Quotas,
 )
 
-RATE = Quota.PRODUCER_BYTE_RATE
+RATE, CONNECTIONS = Quota.PRODUCER_BYTE_RATE, Quota.CONNECTION_CREATION_RATE
+ADDRESS = "192.0.2.1"
 NAMES = ("alice", "bob")
 ENTITIES = st.builds(
     lambda parts: QuotaEntity(*parts),
@@ -86,11 +87,50 @@ def test_each_quota_is_looked_for_by_itself() -> None:
         (RATE, 0), (RATE, -1), (RATE, 1.5), (RATE, math.inf), (RATE, math.nan), (RATE, RATE_MAX * 2),
         (Quota.REQUEST_PERCENTAGE, 0), (Quota.REQUEST_PERCENTAGE, -0.5), (Quota.REQUEST_PERCENTAGE, 1e-322),
         (Quota.CONTROLLER_MUTATION_RATE, RATE_MIN / 2),
+        (CONNECTIONS, 0), (CONNECTIONS, -1), (CONNECTIONS, 0.5), (CONNECTIONS, 1.5), (CONNECTIONS, 2**31),
     ],
 )  # fmt: skip
 def test_a_limit_that_cannot_be_is_refused(quota: Quota, limit: float) -> None:
-    with pytest.raises(InvalidRequest, match=str(quota)):
-        QuotaAlteration(QuotaEntity("alice"), {quota: limit})
+    entity = QuotaEntity(ip=ADDRESS) if quota is CONNECTIONS else QuotaEntity("alice")
+    with pytest.raises(InvalidRequest, match=f"{quota} = "):
+        QuotaAlteration(entity, {quota: limit})
+
+
+@pytest.mark.parametrize(
+    ("entity", "quota"), [(QuotaEntity("alice"), CONNECTIONS), (QuotaEntity(ip=DEFAULT), RATE)]
+)
+def test_an_address_has_quotas_of_its_own_kind_alone(entity: QuotaEntity, quota: Quota) -> None:
+    """As in Kafka, where the removal of another one is no error either."""
+    with pytest.raises(InvalidRequest, match=f"{quota} is no quota of {entity}"):
+        QuotaAlteration(entity, {quota: 1})
+    assert not QuotaAlteration(entity, {quota: None}).sets
+
+
+@pytest.mark.parametrize(
+    "ip", ["localhost", "192.0.2", "192.0.2.1/24", "2001:db8::/64", "1" * 5_000, "<default>"]
+)
+def test_what_is_no_address_has_no_quota(ip: str) -> None:
+    with pytest.raises(InvalidRequest, match="is no address of IPv4 or IPv6") as refused:
+        QuotaEntity(ip=ip)
+    assert len(refused.value.message) < 200
+
+
+def test_an_address_has_one_spelling() -> None:
+    assert QuotaEntity(ip="2001:DB8:0::7") == QuotaEntity(ip="2001:db8::7")
+    assert QuotaEntity(ip="::ffff:192.0.2.1") == QuotaEntity(ip=ADDRESS)
+    assert QuotaFilter(ip="2001:DB8:0::7").matches(QuotaEntity(ip="2001:db8::7"))
+    assert not QuotaFilter(ip="localhost").matches(QuotaEntity(ip=DEFAULT))
+
+
+@pytest.mark.parametrize("other", [{"user": "alice"}, {"client_id": "x"}, {"user": DEFAULT}])
+def test_an_address_stands_alone(other: dict[str, str]) -> None:
+    user, client_id = other.get("user"), other.get("client_id")
+    with pytest.raises(InvalidRequest, match="stands alone"):
+        QuotaEntity(user, client_id, ADDRESS)
+    with pytest.raises(InvalidRequest, match="stands alone"):
+        QuotaFilter(user, client_id, ip=ADDRESS)
+    with pytest.raises(InvalidRequest, match="stands alone"):
+        QuotaFilter(user=ANY, ip=ANY)
 
 
 def test_an_alteration_sets_and_removes_and_leaves_the_rest() -> None:
@@ -131,6 +171,8 @@ ALL = [
     QuotaEntity(DEFAULT),
     QuotaEntity("alice"),
     QuotaEntity("alice", "x"),
+    QuotaEntity(ip=DEFAULT),
+    QuotaEntity(ip=ADDRESS),
 ]
 
 
@@ -139,17 +181,23 @@ ALL = [
     [
         (QuotaFilter(), ALL),
         (QuotaFilter(strict=True), []),
-        (QuotaFilter(user="alice"), ALL[3:]),
+        (QuotaFilter(user="alice"), ALL[3:5]),
         (QuotaFilter(user="alice", strict=True), ALL[3:4]),
-        (QuotaFilter(user=ANY), ALL[2:]),
+        (QuotaFilter(user=ANY), ALL[2:5]),
         (QuotaFilter(user=ANY, strict=True), ALL[2:4]),
         (QuotaFilter(user=DEFAULT), ALL[2:3]),
         (QuotaFilter(client_id="x"), [ALL[1], ALL[4]]),
         (QuotaFilter(client_id="x", strict=True), ALL[1:2]),
-        (QuotaFilter(user=ANY, client_id=ANY), ALL[4:]),
+        (QuotaFilter(user=ANY, client_id=ANY), ALL[4:5]),
+        (QuotaFilter(ip=ANY), ALL[5:]),
+        (QuotaFilter(ip=ANY, strict=True), ALL[5:]),
+        (QuotaFilter(ip=DEFAULT), ALL[5:6]),
+        (QuotaFilter(ip=ADDRESS), ALL[6:]),
+        (QuotaFilter(ip="192.0.2.9"), []),
     ],
 )
 def test_a_filter_chooses_as_in_kafka(wanted: QuotaFilter, found: list[QuotaEntity]) -> None:
     """KIP-546: strict leaves out entities with parts that the filter does not name."""
-    quotas = Quotas({entity: {RATE: 1.0} for entity in reversed(ALL)})
+    limits = {entity: {RATE if entity.ip is None else CONNECTIONS: 1.0} for entity in reversed(ALL)}
+    quotas = Quotas(limits)
     assert [each.entity for each in quotas.matching(wanted)] == found

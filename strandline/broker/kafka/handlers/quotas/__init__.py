@@ -1,1 +1,1 @@
-"""Quotas of users and client ids."""
+"""Quotas of users, client ids and addresses."""

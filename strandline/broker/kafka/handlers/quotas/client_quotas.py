@@ -40,6 +40,7 @@ from strandline.vocabulary.admin import AlterClientQuotas
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
+KINDS: Final = (USER, CLIENT_ID, IP)
 EXACT: Final = 0
 DEFAULT_NAME: Final = 1
 ANY_NAME: Final = 2
@@ -59,7 +60,7 @@ class QuotasApi:
             self._access.check(call.caller, DESCRIBE_CLUSTER_CONFIGS)
             if (unknown := _unknown_kind(request)) is not None:
                 return DescribeQuotasAnswer(int(KafkaCode.UNSUPPORTED_VERSION), unknown)
-            if _finds_nothing(request):
+            if any(each.match_type == EXACT and each.match == "" for each in request.components):
                 return DescribeQuotasAnswer(entries=())
             wanted = _filter(request)
             controller = self._controller(call.caller)
@@ -97,20 +98,13 @@ class QuotasApi:
 def _unknown_kind(request: DescribeQuotasRequest) -> str | None:
     """Says that a kind of entities is not known; None if all are."""
     for each in request.components:
-        if each.kind not in (USER, CLIENT_ID, IP, ""):
-            return f"{each.kind[:32]!r} has no quotas: {USER}, {CLIENT_ID} and {IP} may have"
+        if each.kind not in (*KINDS, ""):
+            return _unknown(each.kind)
     return None
 
 
-def _finds_nothing(request: DescribeQuotasRequest) -> bool:
-    """Whether only addresses are asked for, or an empty name: none has a quota. Raises
-    InvalidRequest, as `_wanted`."""
-    if any(each.match_type == EXACT and each.match == "" for each in request.components):
-        return True
-    kinds = [component.kind for component in request.components]
-    if kinds == [IP]:
-        _wanted(request.components[0])
-    return kinds == [IP]
+def _unknown(kind: str) -> str:
+    return f"{kind[:32]!r} has no quotas: {USER}, {CLIENT_ID} and {IP} may have"
 
 
 def _filter(request: DescribeQuotasRequest) -> QuotaFilter:
@@ -119,7 +113,7 @@ def _filter(request: DescribeQuotasRequest) -> QuotaFilter:
     for component in request.components:
         _check_kind(component.kind, names)
         names[component.kind] = _wanted(component)
-    return QuotaFilter(names.get(USER), names.get(CLIENT_ID), request.strict)
+    return QuotaFilter(names.get(USER), names.get(CLIENT_ID), request.strict, names.get(IP))
 
 
 def _wanted(component: Component) -> str | AnyName:
@@ -141,7 +135,7 @@ def _alteration(entry: AlteredQuotas) -> QuotaAlteration:
         names[kind] = DEFAULT if name is None else name
     if (twice := named_twice(each.key for each in entry.operations)) is not None:
         raise InvalidRequest(f"quota {twice[:100]!r} stands more than once for one entity")
-    entity = QuotaEntity(names.get(USER), names.get(CLIENT_ID))
+    entity = QuotaEntity(names.get(USER), names.get(CLIENT_ID), names.get(IP))
     return QuotaAlteration(
         entity,
         {parse_quota(each.key): None if each.remove else each.value for each in entry.operations},
@@ -149,16 +143,15 @@ def _alteration(entry: AlteredQuotas) -> QuotaAlteration:
 
 
 def _check_kind(kind: str, known: dict[str, str] | dict[str, str | AnyName]) -> None:
-    if kind == IP:
-        raise InvalidRequest(f"an {IP} has no quota: kafka_client_connections_max bounds its connections")
-    if kind not in (USER, CLIENT_ID):
-        raise InvalidRequest(f"{kind[:32]!r} has no quotas: {USER} and {CLIENT_ID} have")
+    if kind not in KINDS:
+        raise InvalidRequest(_unknown(kind))
     if kind in known:
         raise InvalidRequest(f"{kind} stands more than once")
 
 
 def _described(found: EntityQuotas) -> DescribedQuotas:
-    parts = ((USER, found.entity.user), (CLIENT_ID, found.entity.client_id))
+    entity = found.entity
+    parts = ((USER, entity.user), (CLIENT_ID, entity.client_id), (IP, entity.ip))
     return DescribedQuotas(
         tuple([EntityPart(kind, name or None) for kind, name in parts if name is not None]),
         tuple([QuotaValue(str(quota), limit) for quota, limit in sorted(found.limits.items())]),

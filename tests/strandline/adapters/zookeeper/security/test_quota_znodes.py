@@ -24,9 +24,10 @@ NAMES = (
     | st.text(st.characters(exclude_categories=["C", "Z"]), max_size=20)
     | st.sampled_from([".", "..", "<default>", "user=x", "a,client-id=b", "a/b", "CN=a,O=b"])
 )
+ADDRESSES = st.just(DEFAULT) | st.ip_addresses().map(str)
 ENTITIES = st.builds(
     lambda parts: QuotaEntity(*parts), st.tuples(NAMES, NAMES).filter(lambda parts: parts != (None, None))
-)
+) | ADDRESSES.map(lambda address: QuotaEntity(ip=address))
 ALICE = QuotaEntity("alice", DEFAULT)
 
 
@@ -49,6 +50,9 @@ def test_a_path_has_one_component_for_any_names(entity: QuotaEntity) -> None:
         "user=a,user=b",
         "client-id=x,user=a",
         "ip=x",
+        "ip=2001:db8::7",
+        "ip=2001%3ADB8%3A%3A7",
+        "user=a,ip=192.0.2.1",
         "user=%ff",
         "user=a b",
     ],
@@ -77,6 +81,16 @@ def test_limits_are_json_with_kafkas_names() -> None:
 def test_garbage_is_no_quota(data: bytes) -> None:
     with pytest.raises(UnreadableZnode, match="user=alice,client-id=<default>"):
         load_limits(ALICE, data)
+
+
+def test_an_address_has_no_limit_of_callers_and_they_have_none_of_it() -> None:
+    address = QuotaEntity(ip="192.0.2.1")
+    assert entity_child(address) == "ip=192.0.2.1" and entity_child(QuotaEntity(ip=DEFAULT)) == "ip=<default>"
+    own = b'{"connection_creation_rate": 10}'
+    assert load_limits(address, own) == {Quota.CONNECTION_CREATION_RATE: 10}
+    for entity, data in ((ALICE, own), (address, b'{"producer_byte_rate": 1}')):
+        with pytest.raises(UnreadableZnode):
+            load_limits(entity, data)
 
 
 def test_a_notice_names_entities_or_nothing_of_quotas() -> None:

@@ -1,7 +1,7 @@
-"""Accepts the connections of an encrypted port, and encrypts them.
+"""Accepts the connections of a port, has them wait for their turn, and encrypts them.
 
 A server of asyncio tells of a connection after its TLS handshake only. Until then a connection costs 60 KB
-and a descriptor, so here the owner of a port is asked before a handshake begins.
+and a descriptor, so here the owner of a port is asked when a connection arrives.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Final
+
+from strandline.host import Arrival, OnArrival
 
 AT_ONCE_MAX: Final = 64
 """Connections that are accepted before other work has its turn."""
@@ -22,10 +24,6 @@ PAUSE_S: Final = 1.0
 SHUTDOWN_S_MAX: Final = 1.0
 """How long an encrypted connection that is closed waits for the client's end of it."""
 _EXHAUSTED: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-
-BeginHandshake = Callable[[str], AbstractContextManager[None] | None]
-"""Takes the address of a connection. Returns what counts it until the handshake has ended; None: there are
-too many, and the connection is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +35,30 @@ class Encryption:
     """A connection that takes longer is closed."""
 
 
-class Handshakes:
+class Acceptor:
     """Accepts at a port that listens, from `__init__` until `close`."""
 
     def __init__(
         self,
         bound: socket.socket,
-        encryption: Encryption,
+        encryption: Encryption | None,
         protocol: Callable[[], asyncio.BufferedProtocol],
         tasks: asyncio.TaskGroup,
-        begin: BeginHandshake,
+        on_arrival: OnArrival,
     ) -> None:
+        """None: connections are in plaintext."""
         self._bound = bound
         self._encryption = encryption
         self._protocol = protocol
         self._tasks = tasks
-        self._begin = begin
+        self._on_arrival = on_arrival
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         bound.setblocking(False)
         self._resume()
 
     def close(self) -> None:
-        """Accepts no more. Handshakes that have begun go on."""
+        """Accepts no more. Connections that have arrived are served."""
         if self._pause is not None:
             self._pause.cancel()
         self._loop.remove_reader(self._bound)
@@ -83,21 +82,38 @@ class Handshakes:
             self._take(connection, address)
 
     def _take(self, connection: socket.socket, address: Any) -> None:
-        counted = self._begin(str(address[0]))
-        if counted is None:
+        arrival = self._on_arrival(str(address[0]))
+        if arrival is None:
             connection.close()
             return
         connection.setblocking(False)
         held = ExitStack()
-        held.enter_context(counted)  # before the task runs: others are accepted until then
-        self._tasks.create_task(self._encrypt(connection, held))
+        held.enter_context(arrival.counted)  # before the task runs: others are accepted until then
+        self._tasks.create_task(self._serve(connection, arrival, held))
 
-    async def _encrypt(self, connection: socket.socket, held: ExitStack) -> None:
-        with held, suppress(OSError):  # among them: no TLS, a refused certificate, too late
+    async def _serve(self, connection: socket.socket, arrival: Arrival, held: ExitStack) -> None:
+        with held:
+            served = False
+            try:
+                if arrival.wait_s:
+                    await asyncio.sleep(arrival.wait_s)
+                served = arrival.served
+            finally:
+                if not served:
+                    connection.close()
+            if served:
+                await self._drive(connection)
+
+    async def _drive(self, connection: socket.socket) -> None:
+        encryption = self._encryption
+        with suppress(OSError):  # among them: no TLS, a refused certificate, too late
+            if encryption is None:
+                await self._loop.connect_accepted_socket(self._protocol, connection)
+                return
             await self._loop.connect_accepted_socket(
                 self._protocol,
                 connection,
-                ssl=self._encryption.context,
-                ssl_handshake_timeout=self._encryption.handshake_s_max,
+                ssl=encryption.context,
+                ssl_handshake_timeout=encryption.handshake_s_max,
                 ssl_shutdown_timeout=SHUTDOWN_S_MAX,
             )
