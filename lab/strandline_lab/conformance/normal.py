@@ -41,7 +41,8 @@ ALL_REPLICAS: Final = 3
 IDENTITY: Final = (
     "Name", "TopicName", "Topic", "TopicId", "PartitionIndex", "PartitionId", "Partition", "Index", "GroupId",
     "Key", "ResourceType", "ResourceName", "PatternType", "Principal", "Operation", "NodeId", "BrokerId",
-    "MemberId", "GroupInstanceId", "User", "Mechanism", "TransactionalId", "EntityType", "EntityName",
+    "MemberId", "GroupInstanceId", "User", "Mechanism", "TransactionalId", "Entity", "EntityType",
+    "EntityName",
 )  # fmt: skip
 """The fields by which elements of an array are sorted, and told apart."""
 
