@@ -279,10 +279,11 @@ class Broker:
         replication = ReplicationService(followers, self.access, self._clock)
         of_members = member_rows(transactions.handlers, transactions.writes)
         internal = members.served([*replication.rows(), *of_members])
+        settings, rights = self._settings, transactions.rights
         clients = replace(members, quotas=self._quotas)
         served = clients.served(
             [
-                *log_rows(log, self._settings, self._times, self._clock, self._key, self._quotas),
+                *log_rows(log, settings, self._times, self._clock, self._key, self._quotas, rights),
                 *group_rows(groups.handlers),
                 *transaction_rows(transactions.handlers, transactions.logs),
             ]

@@ -23,6 +23,8 @@ STAMP_BYTES: Final = 16
 """Base offset, length and leader epoch: the only bytes that a broker writes in a batch."""
 CRC_START: Final = 21
 """The CRC covers everything from the attributes to the end."""
+_ATTRIBUTES_AT: Final = CRC_START + 1
+"""Of their lower byte."""
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 STAMP: Final = struct.Struct(">qii")
@@ -137,6 +139,11 @@ class BatchHeader(NamedTuple):
 
     def with_delete_horizon(self, moment_ms: int) -> BatchHeader:
         return self._replace(attributes=self.attributes | _DELETE_HORIZON, base_timestamp=moment_ms)
+
+
+def in_transaction(batch: Bytes) -> bool:
+    """Whether a batch says that it is in a transaction. Nothing else of its header is read."""
+    return len(batch) > _ATTRIBUTES_AT and bool(batch[_ATTRIBUTES_AT] & TRANSACTIONAL)
 
 
 def split(records: Bytes) -> list[BatchHeader]:

@@ -52,6 +52,7 @@ class PartitionRecords(_message.Message):
     INTERNAL_FIELD_NUMBER: _builtins.int
     EXPECTED_OFFSET_FIELD_NUMBER: _builtins.int
     TOPIC_ID_FIELD_NUMBER: _builtins.int
+    TRANSACTIONAL_ID_FIELD_NUMBER: _builtins.int
     correlation_id: _builtins.int
     """chosen by the client, unique on the stream, echoed in the result"""
     topic: _builtins.str
@@ -70,6 +71,8 @@ class PartitionRecords(_message.Message):
     """
     topic_id: _builtins.str
     """append only to this incarnation of the topic; empty: to any"""
+    transactional_id: _builtins.str
+    """Of a batch in a transaction. The leader adds the partition to the transaction (KIP-890)."""
     def __init__(
         self,
         *,
@@ -82,10 +85,11 @@ class PartitionRecords(_message.Message):
         internal: _builtins.bool = ...,
         expected_offset: _builtins.int | None = ...,
         topic_id: _builtins.str = ...,
+        transactional_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_offset", b"_expected_offset", "expected_offset", b"expected_offset"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_offset", b"_expected_offset", "acks", b"acks", "correlation_id", b"correlation_id", "expected_offset", b"expected_offset", "internal", b"internal", "partition", b"partition", "records", b"records", "timeout_ms", b"timeout_ms", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_offset", b"_expected_offset", "acks", b"acks", "correlation_id", b"correlation_id", "expected_offset", b"expected_offset", "internal", b"internal", "partition", b"partition", "records", b"records", "timeout_ms", b"timeout_ms", "topic", b"topic", "topic_id", b"topic_id", "transactional_id", b"transactional_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__expected_offset: _TypeAlias = _typing.Literal["expected_offset"]  # noqa: Y015
     _WhichOneofArgType__expected_offset: _TypeAlias = _typing.Literal["_expected_offset", b"_expected_offset"]  # noqa: Y015

@@ -80,6 +80,8 @@ class ProduceEntry(NamedTuple):
     """Append only to this incarnation of the topic."""
     any_first_sequence: bool = False
     """Take a batch of any sequence from a producer that the partition does not know (KIP-360)."""
+    transactional_id: str = ""
+    """Of a batch in a transaction; empty for every other one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ class ProduceMessage:
     of the entries."""
     bytes: int = 0
     """The size of the message."""
+    transactional: bool = False
+    """Whether an entry has a transactional id."""
 
 
 class ProduceResult(NamedTuple):

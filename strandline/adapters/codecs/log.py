@@ -76,6 +76,7 @@ def _encode_produce(entries: Sequence[ProduceEntry]) -> bytes:
             internal=entry.internal,
             expected_offset=entry.expected_offset,
             topic_id=entry.topic_id,
+            transactional_id=entry.transactional_id,
         ).SerializeToString()
         parts += nested(_ENTRIES, head, _RECORDS, entry.records)
     return b"".join(parts)
@@ -84,7 +85,8 @@ def _encode_produce(entries: Sequence[ProduceEntry]) -> bytes:
 def _decode_produce(data: bytes) -> ProduceMessage:
     entries = parse(log_pb2.ProduceRequest, data).entries
     alone = dict.fromkeys(TopicPartition(e.topic, e.partition) for e in entries if e.acks != ACKS_ALL)
-    return ProduceMessage(len(entries), map(_entry, entries), tuple(alone), len(data))
+    transactional = any(e.transactional_id for e in entries)
+    return ProduceMessage(len(entries), map(_entry, entries), tuple(alone), len(data), transactional)
 
 
 def _entry(entry: log_pb2.PartitionRecords) -> ProduceEntry:
@@ -97,6 +99,7 @@ def _entry(entry: log_pb2.PartitionRecords) -> ProduceEntry:
         entry.internal,
         entry.expected_offset if entry.HasField("expected_offset") else None,
         TopicId(entry.topic_id),
+        transactional_id=entry.transactional_id,
     )
 
 

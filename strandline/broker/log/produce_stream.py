@@ -7,25 +7,27 @@ it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import Final
+from typing import Final, Protocol
 
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.handlers import Handlers
 from strandline.config.services.broker import BrokerSettings
-from strandline.errors import StrandlineError
-from strandline.ids import TopicPartition
+from strandline.errors import StrandlineError, TransactionalIdAuthorizationFailed
+from strandline.ids import INTERNAL_PREFIX, TopicPartition
 from strandline.ports import Caller, Clock, Reply
+from strandline.records.header import in_transaction
 from strandline.security.quotas.bill import Bill, ClientQuotas
 from strandline.security.quotas.model import Quota
+from strandline.security.rights import WRITE_TRANSACTIONAL_ID
 from strandline.serving.charging import charged_time, paid
 from strandline.tasks import Slices
 from strandline.turns import Turns
-from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
+from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult, Transactional
 
 RESULTS_MAX: Final = 500
 """Results in one message of a produce stream: even with the longest error messages they fit
@@ -35,6 +37,22 @@ MESSAGE_BYTES_MAX."""
 _BOTH: Final = (Quota.PRODUCER_BYTE_RATE, Quota.REQUEST_PERCENTAGE)
 
 ProduceReply = Reply[Sequence[ProduceResult]]
+Rights = Mapping[TopicPartition, Transactional | StrandlineError]
+"""The rights to begin a producer's transaction in partitions, or why there is none."""
+
+_NO_RIGHTS: Final[Rights] = {}
+
+
+class AsksForRights(Protocol):
+    """Asks the coordinators of transactions."""
+
+    def wanted(self, name: TopicPartition, batch: bytes) -> bool:
+        """Whether the batch would begin its producer's transaction in this partition, which is led here."""
+
+    async def of(
+        self, transactional_id: str, batches: Mapping[TopicPartition, bytes], *, add: bool
+    ) -> Rights:
+        """The rights for these batches, which are wanted. `add`: adds the partitions to the transaction."""
 
 
 @dataclass(slots=True)
@@ -59,8 +77,10 @@ class ProduceStream:
         clock: Clock,
         refuse_internal: Callable[[], StrandlineError | None],
         quotas: ClientQuotas,
+        rights: AsksForRights,
     ) -> None:
         self._log = log
+        self._rights = rights
         self._caller = caller
         self._clock = clock
         self._refuse_internal = refuse_internal
@@ -112,12 +132,17 @@ class ProduceStream:
         unsure = frozenset[TopicPartition]()
         if message.unreplicated:
             unsure = await self._log.standing.unsure(message.unreplicated)
-        for entry in message.entries:
+        entries, rights = message.entries, _NO_RIGHTS
+        if message.transactional:
+            entries = tuple(entries)
+            rights = await self._rights_for(entries)
+        for entry in entries:
             if slices.used_up:
                 await slices.next()
             self._in_flight += 1
             done = partial(self._done, arrived, entry.correlation_id, entry.acks)
-            refusal = self._refusal_of_internal(entry) if entry.internal else None
+            right = rights.get(entry.name)
+            refusal = right if isinstance(right, StrandlineError) else self._refusal(entry)
             if refusal is None and self._log.recompression.wanted(entry.name, entry.records):
                 found = await self._log.recompression.of(entry.name, entry.records, self._caller)
                 if isinstance(found, bytes):
@@ -127,7 +152,39 @@ class ProduceStream:
             if refusal is not None:
                 done(refusal)
             else:
-                self._log.produce(entry, done, self._caller, sure=entry.name not in unsure)
+                begins = right if isinstance(right, Transactional) else None
+                sure = entry.name not in unsure
+                self._log.produce(entry, done, self._caller, sure=sure, transaction=begins)
+
+    async def _rights_for(self, entries: Sequence[ProduceEntry]) -> Rights:
+        """For the partitions in which these entries begin their producer's transaction."""
+        found: dict[TopicPartition, Transactional | StrandlineError] = {}
+        for of in dict.fromkeys(entry.transactional_id for entry in entries):  # a producer has one
+            own = (entry for entry in reversed(entries) if entry.transactional_id == of)
+            batches = {entry.name: entry.records for entry in own if self._begins(entry)}
+            found.update(await self._rights.of(of, batches, add=True))
+        return found
+
+    def _begins(self, entry: ProduceEntry) -> bool:
+        """Whether the coordinator has to know of the partition. It hears of none that the client may not
+        write to."""
+        topic = entry.name.topic
+        return (
+            self._rights.wanted(entry.name, entry.records)
+            and not topic.startswith(INTERNAL_PREFIX)
+            and self._refusal(entry) is None
+            and self._log.write_refusal(topic, self._caller) is None
+        )
+
+    def _refusal(self, entry: ProduceEntry) -> StrandlineError | None:
+        """Why the entry is refused before its log is asked."""
+        if in_transaction(entry.records):
+            of = entry.transactional_id
+            if not of:
+                return TransactionalIdAuthorizationFailed("a batch in a transaction has no transactional id")
+            if (refusal := self._log.access.refusal(self._caller, WRITE_TRANSACTIONAL_ID, of)) is not None:
+                return refusal
+        return self._refusal_of_internal(entry) if entry.internal else None
 
     def _refusal_of_internal(self, entry: ProduceEntry) -> StrandlineError | None:
         """A caller without the right learns of that first, and not of the members' key."""

@@ -10,7 +10,7 @@ from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.fetch_streams import FetchStreams
 from strandline.broker.log.handlers import Handlers
-from strandline.broker.log.produce_stream import ProduceReply, ProduceStream
+from strandline.broker.log.produce_stream import AsksForRights, ProduceReply, ProduceStream
 from strandline.config.services.broker import BrokerSettings
 from strandline.ports import Caller, Clock, ServedStream
 from strandline.security.quotas.bill import ClientQuotas
@@ -25,13 +25,14 @@ def log_rows(
     clock: Clock,
     key: MemberKey,
     quotas: ClientQuotas,
+    rights: AsksForRights,
 ) -> list[Row]:
     """The calls, for every listener of one broker."""
     fetches = FetchStreams(log.reads, settings, times, clock, quotas)
 
     async def produce(requests: AsyncIterator[ProduceMessage], reply: ProduceReply, caller: Caller) -> None:
         refuse_internal = partial(key.refusal, caller.member_key)
-        stream = ProduceStream(log, caller, settings, times, clock, refuse_internal, quotas)
+        stream = ProduceStream(log, caller, settings, times, clock, refuse_internal, quotas, rights)
         await stream.serve(requests, reply)
 
     return [

@@ -14,7 +14,7 @@ from strandline.ids import TopicPartition
 from strandline.ports import Caller
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
-from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult
+from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult, Transactional
 from tests.broker.support.access import CALLER
 from tests.broker.support.quotas import UNLIMITED
 from tests.broker.support.replicas import CLOCK, settings
@@ -22,6 +22,8 @@ from tests.hand_clock import HandClock
 from tests.waiting import eventually
 
 IN_FLIGHT_MAX = 5
+NO_RIGHTS: Any = None
+"""No test here is about transactions."""
 
 
 class Handlers:
@@ -41,7 +43,13 @@ class Handlers:
         return None
 
     def produce(
-        self, entry: ProduceEntry, done: Callable[[ProduceOutcome], None], caller: Caller, *, sure: bool
+        self,
+        entry: ProduceEntry,
+        done: Callable[[ProduceOutcome], None],
+        caller: Caller,
+        *,
+        sure: bool,
+        transaction: Transactional | None = None,
     ) -> None:
         self.taken += 1
         done(Produced(self.taken, 0))
@@ -79,6 +87,7 @@ async def test_results_that_are_not_read_block_the_ones_behind_them() -> None:
         CLOCK,
         lambda: None,
         UNLIMITED,
+        NO_RIGHTS,
     )
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(stream.serve(entries(1_000), client.reply))
@@ -105,7 +114,14 @@ async def test_the_key_of_members_is_compared_for_each_entry() -> None:
             yield ProduceMessage(1, [entry], ())
 
     stream = ProduceStream(
-        handlers, CALLER, settings(), RequestTimes(CLOCK), CLOCK, lambda: refusals.pop(0), UNLIMITED
+        handlers,
+        CALLER,
+        settings(),
+        RequestTimes(CLOCK),
+        CLOCK,
+        lambda: refusals.pop(0),
+        UNLIMITED,
+        NO_RIGHTS,
     )
     await stream.serve(internal(), reply)
     assert [type(error) for error in errors] == [BrokerNotAvailable, type(None)]
@@ -129,7 +145,9 @@ async def test_a_stream_over_its_quota_is_not_read_and_its_results_say_for_how_l
             yield ProduceMessage(1, [entry], (), bytes=2_000)
 
     log: Any = handlers
-    stream = ProduceStream(log, CALLER, settings(), RequestTimes(clock), clock, lambda: None, quotas)
+    stream = ProduceStream(
+        log, CALLER, settings(), RequestTimes(clock), clock, lambda: None, quotas, NO_RIGHTS
+    )
     await stream.serve(messages(), reply)
     assert told == [1_000, 2_000, 2_000]
     assert [at - read_at[0] for at in read_at] == [0, 1, 3]

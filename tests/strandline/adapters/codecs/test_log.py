@@ -77,6 +77,7 @@ def test_a_produce_request_is_read_as_it_was_meant(given_entries: list[ProduceEn
             timeout_ms=entry.timeout_ms,
             records=entry.records,
             topic_id=entry.topic_id,
+            transactional_id=entry.transactional_id,
         )
     assert log_pb2.ProduceRequest.FromString(PRODUCE.encode(given_entries)) == wanted
     decoded = SERVED_PRODUCE.decode(PRODUCE.encode(given_entries))
@@ -90,6 +91,15 @@ def test_a_writer_of_internal_topics_marks_its_requests() -> None:
     entry = ProduceEntry(TopicPartition("__group_events", 0), b"records", internal=True)
     request = log_pb2.ProduceRequest.FromString(PRODUCE.encode([entry]))
     assert [(found.internal, found.records) for found in request.entries] == [(True, b"records")]
+
+
+def test_a_batch_in_a_transaction_names_its_transactional_id_and_the_message_says_so() -> None:
+    name = TopicPartition("orders", 0)
+    entries = [ProduceEntry(name, b"plain"), ProduceEntry(name, b"in one", transactional_id="payments")]
+    for sent in ([entries[0]], entries):
+        message = SERVED_PRODUCE.decode(PRODUCE.encode(sent))
+        assert list(message.entries) == sent
+        assert message.transactional is (sent is entries)
 
 
 def test_results_come_with_their_errors() -> None:

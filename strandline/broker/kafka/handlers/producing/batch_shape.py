@@ -12,9 +12,6 @@ from strandline.records.header import HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC
 
 _LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
-_ATTRIBUTES_AT: Final = 22
-"""Their lower byte."""
-_TRANSACTIONAL: Final = 0x10
 
 
 def one_batch(records: bytes) -> bytes | InvalidRecord | CorruptMessage:
@@ -33,7 +30,3 @@ def one_batch(records: bytes) -> bytes | InvalidRecord | CorruptMessage:
     if end + HEADER_BYTES <= len(records):
         return InvalidRecord("more than one batch for a partition: one is taken at a time")
     return records if end == len(records) else records[:end]
-
-
-def is_transactional(batch: bytes) -> bool:
-    return bool(batch[_ATTRIBUTES_AT] & _TRANSACTIONAL)

@@ -11,7 +11,7 @@ from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import KafkaCode, code_of, produce_code
 from strandline.broker.kafka.handlers.leader_hints import LeaderHints
-from strandline.broker.kafka.handlers.producing.batch_shape import is_transactional, one_batch
+from strandline.broker.kafka.handlers.producing.batch_shape import one_batch
 from strandline.broker.kafka.handlers.producing.refused_firsts import Place, RefusedFirsts, Sequenced
 from strandline.broker.kafka.handlers.topic_ids import unknown_id, with_names
 from strandline.broker.kafka.wire.leaders import CurrentLeader
@@ -30,6 +30,7 @@ from strandline.broker.transactions.rights import Rights, TransactionRights
 from strandline.errors import CorruptMessage, ErrorCode, InvalidRecord, StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
+from strandline.records.header import in_transaction
 from strandline.security.quotas.model import Quota
 from strandline.security.rights import WRITE_TRANSACTIONAL_ID
 from strandline.tasks import Slices
@@ -217,7 +218,7 @@ class ProduceApi:
             message = batch.message if isinstance(batch, CorruptMessage) else None
             outcomes.found(position, ProducedPartition(found.partition, code_of(batch), message=message))
             return None
-        if request.transactional_id is None and is_transactional(batch):
+        if request.transactional_id is None and in_transaction(batch):
             code = int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             outcomes.found(position, ProducedPartition(found.partition, code))
             return None
