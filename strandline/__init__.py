@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from strandline.client.reading.records import ConsumerRecord as ConsumerRecord
     from strandline.client.reading.records import FetchedBatch as FetchedBatch
     from strandline.consumer.consumer import Consumer as Consumer
-    from strandline.consumer.group.group import GroupMetadata as GroupMetadata
     from strandline.consumer.group.listener import RebalanceListener as RebalanceListener
     from strandline.errors import Outcome as Outcome
     from strandline.errors import StrandlineError as StrandlineError
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from strandline.security.login.oauthbearer import OauthToken as OauthToken
     from strandline.vocabulary.admin import NewTopic as NewTopic
     from strandline.vocabulary.groups import CommittedOffset as CommittedOffset
+    from strandline.vocabulary.groups import GroupMetadata as GroupMetadata
     from strandline.vocabulary.log_position import LogPosition as LogPosition
 
 _HOMES = {
@@ -39,7 +39,7 @@ _HOMES = {
     "Consumer": "strandline.consumer.consumer",
     "ConsumerRecord": "strandline.client.reading.records",
     "FetchedBatch": "strandline.client.reading.records",
-    "GroupMetadata": "strandline.consumer.group.group",
+    "GroupMetadata": "strandline.vocabulary.groups",
     "LocalCluster": "strandline.local.cluster",
     "LogPosition": "strandline.vocabulary.log_position",
     "NewTopic": "strandline.vocabulary.admin",

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from strandline.errors import InvalidRequest
 from strandline.ids import NO_EPOCH, TopicId, TopicPartition, is_topic_id, named_twice
+from strandline.vocabulary.groups import CommittedOffset
 from strandline.vocabulary.log_position import LogPosition
 
 INT64_MAX: Final = 2**63 - 1
@@ -102,3 +104,21 @@ def by_partition(what: str, given: object) -> dict[TopicPartition, Any]:
 def offsets(given: object) -> dict[TopicPartition, LogPosition]:
     """An offset, or a position, by partition."""
     return {name: position(name, value) for name, value in by_partition("offsets", given).items()}
+
+
+def commits(given: object) -> dict[TopicPartition, CommittedOffset]:
+    """The offsets to commit, by partition."""
+    return {name: _commit(name, value) for name, value in by_partition("offsets", given).items()}
+
+
+def _commit(name: TopicPartition, given: Any) -> CommittedOffset:
+    """An offset, an offset with metadata, a CommittedOffset, or a LogPosition."""
+    match given:
+        case CommittedOffset():
+            entry = given
+        case (at, metadata) if isinstance(given, tuple):
+            entry = CommittedOffset(at, metadata=metadata)
+        case _:
+            return CommittedOffset.of(position(name, given))
+    checked = CommittedOffset.of(position(name, entry.position))
+    return replace(checked, metadata=text(f"metadata of {name}", entry.metadata))

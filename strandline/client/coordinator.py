@@ -1,11 +1,12 @@
-"""Finds the broker that coordinates a group, and finds it again when the group moves."""
+"""Finds the broker that coordinates a group or a transactional id, and finds it again when that moves."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from strandline.adapters.codecs.groups import FIND_COORDINATOR
 from strandline.client.addresses import reaching
@@ -24,20 +25,27 @@ from strandline.vocabulary.metadata import Endpoint
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 class Coordinator:
-    """Finds and calls the coordinator of one group."""
+    """Finds and calls the coordinator of one group, or of what else `find` finds it for."""
 
     def __init__(
         self,
-        group: str,
+        name: str,
         *,
         cluster: Cluster,
         transport: Transport,
         settings: ClientSettings,
         clock: Clock,
+        find: Method[str, Endpoint] = FIND_COORDINATOR,
+        kind: str = "group",
     ) -> None:
-        self.group = group
+        """`kind`: what has this name, for logs and errors."""
+        self.name = name
+        self._find = find
+        self._kind = kind
         self._cluster = cluster
         self._transport = transport
         self._settings = settings
@@ -53,13 +61,37 @@ class Coordinator:
         async with self._finding:
             if self._known is None:
                 self._known = await retry(
-                    lambda: self._cluster.call_any(FIND_COORDINATOR, self.group),
-                    f"group {self.group} has no coordinator yet",
+                    lambda: self._cluster.call_any(self._find, self.name),
+                    f"{self._kind} {self.name} has no coordinator yet",
                     settings=self._settings,
                     clock=self._clock,
                     tries_max=tries_max,
                 )
             return self._known
+
+    async def ask(
+        self, method: Method[Request, Response], request: Request, what: str, *, limit_s: float
+    ) -> Response:
+        """The answer to a request that may be sent again: see `asked`."""
+        return await self.asked(lambda: self.call(method, request), what, limit_s=limit_s)
+
+    async def asked(self, ask: Callable[[], Awaitable[T]], what: str, *, limit_s: float) -> T:
+        """The result of `ask`, which calls the coordinator, and is called again while it raises a retriable
+        error; `what` is logged then. Raises an error that is not retriable, and the last one when `limit_s`
+        is up."""
+        errors: list[StrandlineError] = []
+        try:
+            async with asyncio.timeout(limit_s):
+                return await retry(
+                    ask,
+                    f"{self._kind} {self.name}: {what}",
+                    settings=self._settings,
+                    clock=self._clock,
+                    limit_s=limit_s,
+                    on_retry=errors.append,
+                )
+        except TimeoutError:
+            raise errors[-1] if errors else no_answer(self._kind, self.name, limit_s) from None
 
     async def call(
         self, method: Method[Request, Response], request: Request, *, timeout_s: float | None = None
@@ -96,7 +128,9 @@ class Coordinator:
     def lost(self, known: Endpoint | None, error: StrandlineError) -> None:
         """Forget this coordinator, unless another one is known by now. `error` may point to the next one."""
         if known is not None and known == self._known:
-            logger.info("group %s: its coordinator, broker %d, is lost: %s", self.group, known.id, error)
+            logger.info(
+                "%s %s: its coordinator, broker %d, is lost: %s", self._kind, self.name, known.id, error
+            )
             hint = error.leader
             self._known = None if hint is None else Endpoint(hint.broker_id, hint.host, hint.port)
 
@@ -106,6 +140,6 @@ class Coordinator:
             self.lost(self._known, error)
 
 
-def no_answer(group: str, timeout_s: float) -> CoordinatorNotAvailable:
+def no_answer(kind: str, name: str, timeout_s: float) -> CoordinatorNotAvailable:
     """The error for a timeout before any call has failed."""
-    return CoordinatorNotAvailable(f"group {group}: no answer from a coordinator within {timeout_s:.1f} s")
+    return CoordinatorNotAvailable(f"{kind} {name}: no answer from a coordinator within {timeout_s:.1f} s")

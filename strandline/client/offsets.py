@@ -29,10 +29,11 @@ async def list_offsets(
     clock: Clock,
     *,
     timeout_s: float,
+    stable: bool = False,
 ) -> Found:
     """The offset of a timestamp (milliseconds, LATEST or EARLIEST) for each partition, or the last error, as
-    `ask_leaders` says."""
-    return await ask_leaders(cluster, _questions(wanted), settings, clock, timeout_s=timeout_s)
+    `ask_leaders` says. `stable`: of what is below the last stable offset."""
+    return await ask_leaders(cluster, _questions(wanted, stable=stable), settings, clock, timeout_s=timeout_s)
 
 
 async def list_each_offset(
@@ -43,13 +44,15 @@ async def list_each_offset(
     *,
     timeout_s: float,
     on_end: OnEnd,
+    stable: bool = False,
 ) -> None:
     """As `list_offsets`, but `on_end` gets each partition's offset or error as soon as it is known."""
-    await ask_each_leader(cluster, _questions(wanted), settings, clock, timeout_s=timeout_s, on_end=on_end)
+    questions = _questions(wanted, stable=stable)
+    await ask_each_leader(cluster, questions, settings, clock, timeout_s=timeout_s, on_end=on_end)
 
 
-def _questions(wanted: Mapping[TopicPartition, int]) -> Questions[OffsetQuery, ListedOffset]:
-    queries = {name: OffsetQuery(name, timestamp_ms) for name, timestamp_ms in wanted.items()}
+def _questions(wanted: Mapping[TopicPartition, int], *, stable: bool) -> Questions[OffsetQuery, ListedOffset]:
+    queries = {name: OffsetQuery(name, timestamp_ms, stable=stable) for name, timestamp_ms in wanted.items()}
     return Questions(LIST_OFFSETS, queries, REQUEST_ELEMENTS_MAX)
 
 

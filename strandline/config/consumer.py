@@ -13,6 +13,9 @@ class ConsumerSettings(ClientSettings):
     """Where to begin without a valid position; none: raise `OffsetOutOfRange`."""
     offset_reset_timestamp_ms: int | None = Field(default=None, ge=0)
     """Begin instead with the first record that is not older than this (ms since 1970)."""
+    isolation_level: str = Field(default="read_uncommitted", pattern="^read_(un)?committed$")
+    """read_committed: only records of transactions that are committed, and those outside of transactions, up
+    to the first one of an open transaction (KIP-98)."""
     fetch_wait_ms: int = Field(default=500, ge=0)
     fetch_min_bytes: int = Field(default=1, ge=1)
     fetch_bytes: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
@@ -56,6 +59,11 @@ class ConsumerSettings(ClientSettings):
     """How long a commit, or a request for committed offsets, is retried."""
     topics_refresh_ms: int = Field(default=5_000, ge=1)
     """How often the leader of a group checks for new or deleted partitions and topics."""
+
+    @property
+    def stable(self) -> bool:
+        """True if only what is below the last stable offset is read."""
+        return self.isolation_level == "read_committed"
 
     @property
     def never_resets(self) -> bool:

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
 
-from strandline.client.arguments import INT64_MAX, by_partition, position, text, whole
+from strandline.client.arguments import INT64_MAX, by_partition, text, whole
 from strandline.config.limits import GROUP_ID_LENGTH_MAX, INTERVAL_MS_MAX
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.registry import named
 from strandline.errors import InvalidRequest, SettingsError
 from strandline.ids import TopicPartition
-from strandline.vocabulary.groups import CommittedOffset, TaskChange
+from strandline.vocabulary.groups import TaskChange
 from strandline.vocabulary.topics import check_topic_name
 
 # --- the group ----------------------------------------------------------------------------------
@@ -90,24 +88,6 @@ def _task_change(given: object) -> TaskChange:
     if not isinstance(rate, int | float):
         raise InvalidRequest(f"change = {given!r}: give records_per_s as a number")
     return given
-
-
-def commits(given: object) -> dict[TopicPartition, CommittedOffset]:
-    """The offsets to commit, by partition."""
-    return {name: _commit(name, value) for name, value in by_partition("offsets", given).items()}
-
-
-def _commit(name: TopicPartition, given: Any) -> CommittedOffset:
-    """An offset, an offset with metadata, a CommittedOffset, or a LogPosition."""
-    match given:
-        case CommittedOffset():
-            entry = given
-        case (at, metadata) if isinstance(given, tuple):
-            entry = CommittedOffset(at, metadata=metadata)
-        case _:
-            return CommittedOffset.of(position(name, given))
-    checked = CommittedOffset.of(position(name, entry.position))
-    return replace(checked, metadata=text(f"metadata of {name}", entry.metadata))
 
 
 def reason(given: object) -> str:

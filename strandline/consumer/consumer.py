@@ -24,16 +24,15 @@ from strandline.consumer import arguments
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.registry import DEFAULTS
 from strandline.consumer.delivery import RecordDelivery
-from strandline.consumer.group.commits import OffsetLike
 from strandline.consumer.group.committed import Committed
-from strandline.consumer.group.group import Group, GroupMetadata
+from strandline.consumer.group.group import Group
 from strandline.consumer.group.listener import RebalanceListener
 from strandline.consumer.measures import CONSUMER_METRICS
 from strandline.errors import InvalidRequest
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.records import Columns
-from strandline.vocabulary.groups import CommittedOffset, TaskChange
+from strandline.vocabulary.groups import CommittedOffset, GroupMetadata, OffsetLike, TaskChange
 from strandline.vocabulary.log import EARLIEST, LATEST, ListedOffset
 from strandline.vocabulary.log_position import LogPosition
 
@@ -75,7 +74,7 @@ class Consumer(ReadingClient):
         coordinator = self._make_coordinator()
         self._committed: Committed | None = None
         if coordinator is not None:
-            self._committed = Committed(coordinator, self._settings, self._clock)
+            self._committed = Committed(coordinator, self._settings)
             self._reader.finder.committed = self._committed.fetch
         self._positions = self._reader.positions
         self._delivery = RecordDelivery(

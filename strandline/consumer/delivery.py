@@ -225,10 +225,14 @@ class RecordDelivery:
                     del self._readings[state.name]
                     assert state.position is not None
                     taken.append(reading.batch._replace(from_offset=state.position))
+                    self._hand(state, reading.batch.next_offset)
                 while state.buffered:
-                    taken.append(self._take(state))
-                if taken and taken[-1].name == state.name:
-                    self._hand(state, taken[-1].next_offset)
+                    batch = self._take(state)
+                    if batch.record_count:
+                        taken.append(batch)
+                        self._hand(state, batch.next_offset)
+                    else:
+                        self._pass(state, batch)
             if taken or not await self._wait(deadline):
                 return taken
 

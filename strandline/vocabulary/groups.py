@@ -153,6 +153,22 @@ class CommittedOffset:
         return LogPosition(self.offset, self.topic_id, self.leader_epoch)
 
 
+OffsetLike = int | tuple[int, str] | CommittedOffset | LogPosition
+"""An offset as users pass it, with or without metadata, or with its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """A consumer's membership in its group. `generation` is -1 while it is in none."""
+
+    group_id: str
+    member_id: str
+    generation: int
+    group_instance_id: str | None
+    rebalance_protocol: str
+    assignor: str
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetCommit:
     """A commit by a member; with NO_MEMBER and NO_GENERATION by another client, allowed only while

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from strandline.client import arguments as client_arguments
 from strandline.consumer import arguments
 from strandline.consumer.core.assignors.registry import BUILT_IN
 from strandline.errors import InvalidRequest, InvalidTopic, SettingsError
@@ -90,18 +91,18 @@ NOT_COMMITTED: list[Any] = [
 @pytest.mark.parametrize("given", NOT_COMMITTED)
 def test_invalid_offsets_to_commit_are_refused(given: object) -> None:
     with pytest.raises(InvalidRequest, match=": give "):
-        arguments.commits(given)
+        client_arguments.commits(given)
 
 
 def test_valid_offsets_to_commit_are_accepted() -> None:
     """Also exactly what `committed` returned: its time is the coordinator's."""
     read_back = CommittedOffset(4, 7, "m", committed_at_ms=1)
     for given in (4, (4, ""), CommittedOffset(4)):
-        assert arguments.commits({A: given}) == {A: CommittedOffset(4)}
-    assert arguments.commits({("t", 0): (4, "m")}) == {A: CommittedOffset(4, metadata="m")}
-    assert arguments.commits({A: read_back}) == {A: CommittedOffset(4, 7, "m")}
+        assert client_arguments.commits({A: given}) == {A: CommittedOffset(4)}
+    assert client_arguments.commits({("t", 0): (4, "m")}) == {A: CommittedOffset(4, metadata="m")}
+    assert client_arguments.commits({A: read_back}) == {A: CommittedOffset(4, 7, "m")}
     at = LogPosition(4, TopicId("e" * 32), 7)
-    assert arguments.commits({A: at}) == {A: CommittedOffset(4, 7, topic_id=at.topic_id)}
+    assert client_arguments.commits({A: at}) == {A: CommittedOffset(4, 7, topic_id=at.topic_id)}
 
 
 RUNS = TaskChange(TaskChangeKind.RUNNING, "counts-3", 17)

@@ -43,7 +43,7 @@ class Leaders(Parts):
             self.brokers.answers["OffsetFetch"] = lambda request: FetchedOffsets(
                 {name: committed.get(name) for name in request.partitions}
             )
-            self.reader.finder.committed = Committed(self.coordinator, self.settings, self.clock).fetch
+            self.reader.finder.committed = Committed(self.coordinator, self.settings).fetch
 
     async def _list(self, queries: Sequence[OffsetQuery]) -> list[ListedOffset]:
         if any(query.name == C for query in queries):

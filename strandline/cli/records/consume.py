@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from strandline import Consumer, ConsumerRecord
-    from strandline.consumer.group.group import GroupMetadata
     from strandline.ids import TopicPartition
+    from strandline.vocabulary.groups import GroupMetadata
 
 POLL_MS: Final = 250
 POLL_RECORDS_MAX: Final = 500
@@ -133,6 +133,10 @@ async def read_until(
     "--on-undecodable", type=click.Choice(["raise", "skip"]), default="raise", show_default=True,
     help="How to treat a batch that cannot be decoded: end with its offsets, or skip and log it.",
 )  # fmt: skip
+@click.option(
+    "--isolation", type=click.Choice(["committed", "uncommitted"]), default="uncommitted", show_default=True,
+    help="Leave out records of transactions that are open or aborted, or print all.",
+)  # fmt: skip
 @group_options
 @pass_invocation
 def consume(
@@ -144,6 +148,7 @@ def consume(
     idle_exit: float | None,
     key_separator: str | None,
     on_undecodable: str,
+    isolation: str,
     membership: Membership,
 ) -> None:
     """Print the records of TOPIC…, including new ones, until Ctrl-C or a limit.
@@ -157,6 +162,11 @@ def consume(
     """
     settings = membership.settings(start, partition)
     separator = key_separator.encode() if key_separator else None
+    reading = {
+        "on_undecodable": on_undecodable,
+        "isolation_level": f"read_{isolation}",
+        **invocation.client_settings(),
+    }
 
     def write(records: Sequence[ConsumerRecord]) -> None:
         for record in records:
@@ -167,12 +177,7 @@ def consume(
         sys.stdout.flush()
 
     async def alone() -> bool:
-        async with Consumer(
-            invocation.bootstrap_servers(),
-            offset_reset="none",
-            on_undecodable=on_undecodable,
-            **invocation.client_settings(),
-        ) as consumer:
+        async with Consumer(invocation.bootstrap_servers(), offset_reset="none", **reading) as consumer:
             await assign_from(consumer, topics, partition, start)
             await read_until(consumer, write, Limits(max_records, idle_exit))
         return False
@@ -187,12 +192,7 @@ def consume(
             named = ", ".join(map(str, partitions)) or "nothing"
             invocation.out.note(f"{event} {named} (generation {who.generation})")
 
-        async with Consumer(
-            invocation.bootstrap_servers(),
-            on_undecodable=on_undecodable,
-            **settings,
-            **invocation.client_settings(),
-        ) as consumer:
+        async with Consumer(invocation.bootstrap_servers(), **settings, **reading) as consumer:
             await subscribe(consumer, topics, report_changes(consumer, on_change))
             await read_until(consumer, write, limits)
         return stop.interrupted

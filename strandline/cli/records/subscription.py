@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from strandline import Consumer, TopicPartition
-    from strandline.consumer.group.group import GroupMetadata
     from strandline.consumer.group.listener import RebalanceListener
+    from strandline.vocabulary.groups import GroupMetadata
 
 HEARTBEAT_INTERVAL_MS: Final = 1_000
 """The longest heartbeat interval; a short session has three heartbeats."""

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from strandline import Consumer, ConsumerRecord
-    from strandline.consumer.group.group import GroupMetadata
     from strandline.ids import TopicPartition
+    from strandline.vocabulary.groups import GroupMetadata
 
 WATERMARK_S_MAX: Final = 1.0
 """Time that reading waits for high watermarks: no broker reports them while there is no leader."""

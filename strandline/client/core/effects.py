@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from strandline.errors import OffsetOutOfRange, StrandlineError
 from strandline.ids import TopicId, TopicPartition
+from strandline.vocabulary.log import AbortedFrom
 
 
 class Reset(Enum):
@@ -14,16 +16,18 @@ class Reset(Enum):
 
     POLICY = "as offset_reset says"
     EARLIEST = "where the log starts"
-    LATEST = "at the high watermark"
+    LATEST = "where reading ends"
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Wanted records of a partition, from `offset` on. The driver splits and buffers them."""
+    """Wanted records of a partition, from `offset` on. The driver splits and buffers them, without those of
+    the aborted transactions."""
 
     name: TopicPartition
     offset: int
     records: bytes
+    aborted: Sequence[AbortedFrom] = ()
 
 
 @dataclass(frozen=True, slots=True)

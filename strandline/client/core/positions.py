@@ -103,6 +103,8 @@ class Position(Generic[BatchT]):
     another member."""
     high_watermark: int | None = None
     """The highest known: a new leader may report a lower one for a moment (CORRECTNESS H1)."""
+    stable_offset: int | None = None
+    """The same of LSO, for a reader of what is stable; else None."""
     log_start_offset: int | None = None
     broker: int = NO_BROKER
     leader_epoch: int = NO_EPOCH
@@ -115,8 +117,9 @@ class Position(Generic[BatchT]):
 
     @property
     def lag(self) -> int | None:
-        """The number of committed records that are not handed out yet; None while it is unknown."""
-        end, position = self.high_watermark, self.position  # each read once: another thread may ask
+        """The number of records that may be read and are not handed out yet; None while it is unknown."""
+        stable, position = self.stable_offset, self.position  # each read once: another thread may ask
+        end = self.high_watermark if stable is None else stable
         return None if end is None or position is None else max(0, end - position)
 
     @property
@@ -135,7 +138,7 @@ class Position(Generic[BatchT]):
     def of_log(self, topic_id: TopicId) -> None:
         """The log that is read has this id; what is known of another one is forgotten."""
         if not same_topic(self.topic_id, topic_id):
-            self.high_watermark = self.log_start_offset = self.committed = None
+            self.high_watermark = self.stable_offset = self.log_start_offset = self.committed = None
             self.epochs, self.handed_out, self.anew = [], False, True
         self.topic_id = topic_id or self.topic_id
 
@@ -158,9 +161,13 @@ class FetchPlan:
 class Positions(Generic[BatchT]):
     """All assigned partitions. The order of the dictionary is the order of their turns."""
 
-    def __init__(self, *, partition_bytes: int, buffer_bytes: int, names_log: bool = True) -> None:
-        """`names_log`: fetches say which log their offsets belong to. Else the caller finds out itself."""
+    def __init__(
+        self, *, partition_bytes: int, buffer_bytes: int, names_log: bool = True, stable: bool = False
+    ) -> None:
+        """`names_log`: fetches say which log their offsets belong to. Else the caller finds out itself.
+        `stable`: only records of decided transactions are read."""
         self._names_log = names_log
+        self._stable = stable
         self._partition_bytes = partition_bytes
         self._buffer_bytes = buffer_bytes
         self._positions: dict[TopicPartition, Position[BatchT]] = {}
@@ -347,18 +354,16 @@ class Positions(Generic[BatchT]):
         number = next(self._numbers)
         for state in due:
             state.fetch = number
-        wanted = tuple(
-            FetchPartition(
-                state.name,
-                state.fetch_offset,
-                state.leader_epoch,
-                self._partition_bytes,
-                *(state.log.at(state.fetch_offset)[1:] if self._names_log else ()),
-            )
-            for state in due
-        )
+        wanted = tuple(map(self._wanted, due))
         plan = self._plans[number] = FetchPlan(number, broker, wanted)
         return plan
+
+    def _wanted(self, state: Position[BatchT]) -> FetchPartition:
+        offset, epoch, bytes_max = state.fetch_offset, state.leader_epoch, self._partition_bytes
+        if not self._names_log:
+            return FetchPartition(state.name, offset, epoch, bytes_max, stable=self._stable)
+        _, topic_id, last_epoch = state.log.at(offset)
+        return FetchPartition(state.name, offset, epoch, bytes_max, topic_id, last_epoch, stable=self._stable)
 
     def _room(self) -> bool:
         """True if another fetch may be buffered. If there is no room, paused partitions drop their
@@ -416,6 +421,8 @@ class Positions(Generic[BatchT]):
             return self._cut(state, answer.diverging)
         if error is None:
             state.of_log(state.topic_id or answer.topic_id)
+            if self._stable and answer.stable_offset >= 0:
+                state.stable_offset = max(answer.stable_offset, state.stable_offset or 0)
             if not answer.records and state.fetch_offset >= answer.high_watermark:
                 # All is read. For repeatedly damaged records the number grows, also by way of an answer
                 # that had no room for them.
@@ -425,7 +432,7 @@ class Positions(Generic[BatchT]):
             if answer.log_start_offset >= 0:
                 state.log_start_offset = answer.log_start_offset
             if answer.records:
-                return [Arrived(state.name, state.fetch_offset, answer.records)]
+                return [Arrived(state.name, state.fetch_offset, answer.records, answer.aborted or ())]
             return []
         if isinstance(error, OffsetOutOfRange):
             if state.position is not None and state.position < state.fetch_offset:
@@ -447,7 +454,7 @@ class Positions(Generic[BatchT]):
         if position is None:
             return []
         self._renew(state)
-        state.high_watermark = None
+        state.high_watermark = state.stable_offset = None
         later = bisect_right(state.epochs, end.epoch, key=lambda each: each[1])
         own_end = state.epochs[later][0] if later < len(state.epochs) else position
         first = min(end.end_offset, own_end)

@@ -75,6 +75,7 @@ class PartitionReader:
             partition_bytes=settings.partition_fetch_bytes,
             buffer_bytes=settings.buffer_bytes,
             names_log=follows_topics,
+            stable=settings.stable,
         )
         self._follows_topics = follows_topics
         self.finder = PositionFinder(
@@ -192,8 +193,8 @@ class PartitionReader:
         searches: list[FindPosition] = []
         for effect in effects:
             match effect:
-                case Arrived(name, offset, records):
-                    self._arrived(name, offset, records)
+                case Arrived():
+                    self._arrived(effect)
                 case FindPosition():
                     self._wakeups.forget(effect.name)
                     searches.append(effect)
@@ -237,8 +238,9 @@ class PartitionReader:
         if self._settings.never_resets:
             self.block(cut.name, OffsetOutOfRange(f"{what}, and offset_reset is none: seek"))
 
-    def _arrived(self, name: TopicPartition, offset: int, records: bytes) -> None:
-        batches, damaged = batches_of(name, offset, records)
+    def _arrived(self, arrived: Arrived) -> None:
+        name = arrived.name
+        batches, damaged = batches_of(name, arrived.offset, arrived.records, arrived.aborted)
         if damaged is not None and not batches:
             self.carry_out(self.positions.refuse(name, damaged))
             return

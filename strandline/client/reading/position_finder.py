@@ -56,21 +56,35 @@ class PositionFinder:
         """Offsets by time (milliseconds since the Unix epoch), or LATEST or EARLIEST. Raises the first error,
         a retriable one after `timeout_s`, or the request timeout."""
         limit_s = self._cluster.request_timeout_s if timeout_s is None else timeout_s
+        settings = self._settings
         return known(
-            await list_offsets(self._cluster, wanted, self._settings, self._clock, timeout_s=limit_s)
+            await list_offsets(
+                self._cluster, wanted, settings, self._clock, timeout_s=limit_s, stable=settings.stable
+            )
         )
 
     async def find(self, searches: Sequence[FindPosition]) -> None:
         """Find positions, and set each as soon as it is known. Retriable errors are noted and retried."""
         started = await self._not_committed(searches)
         left = {search.name: search for search in started if self._wanted(search)}
+        await self._find_by_time({name: self._timestamp(search) for name, search in left.items()}, started)
+
+    async def _find_by_time(
+        self, wanted: Mapping[TopicPartition, int], started: Mapping[FindPosition, ReadSince | None]
+    ) -> None:
+        """Move positions to the offsets of these times. Where no record is that recent, to the end."""
+        left = {search.name: search for search in started}
+        at_end: dict[TopicPartition, int] = {}
 
         def ended(name: TopicPartition, end: ListedOffset | StrandlineError) -> bool:
             search = left[name]
             if not self._wanted(search):
                 return False
             if isinstance(end, ListedOffset):
-                self._found(search, end, started[search])
+                if end.offset < 0:
+                    at_end[name] = LATEST
+                else:
+                    self._found(search, end, started[search])
                 return False
             logger.warning("no position found for %s: %s", name, end)
             self._on_failure(name, end)
@@ -78,12 +92,15 @@ class PositionFinder:
 
         await list_each_offset(
             self._cluster,
-            {name: self._timestamp(search) for name, search in left.items()},
+            wanted,
             self._settings,
             self._clock,
             timeout_s=self._cluster.request_timeout_s,
             on_end=ended,
+            stable=self._settings.stable,
         )
+        if at_end:
+            await self._find_by_time(at_end, started)
 
     async def _not_committed(self, searches: Sequence[FindPosition]) -> dict[FindPosition, ReadSince | None]:
         """Move positions to the group's committed offsets. Returns the searches without one, each with its
@@ -138,8 +155,7 @@ class PositionFinder:
             )
             self._on_failure(name, OffsetOutOfRange(message))
             return
-        # No record is that recent: begin with the next one.
-        offset = listed.offset if listed.offset >= 0 else listed.high_watermark
+        offset = listed.offset
         appeared = since is not None and since.precedes(name.partition, listed.topic_id)
         if appeared and self._timestamp(search) == LATEST:
             offset = listed.log_start_offset

@@ -40,7 +40,8 @@ class FetchedBatch(NamedTuple):
     data: bytes
     """The bytes that the header's position refers to; they may contain other batches."""
     from_offset: int
-    """The first offset wanted: a batch may begin before the requested position."""
+    """The first offset wanted: a batch may begin before the requested position. It is behind the batch if
+    nothing of it is wanted."""
 
     @property
     def topic(self) -> str:
@@ -78,6 +79,8 @@ class FetchedBatch(NamedTuple):
 
     def decoded(self, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> tuple[Columns, int]:
         """As `columns`, with the size of the whole batch's records in bytes, decompressed."""
+        if self.from_offset >= self.next_offset:
+            return Columns([], [], [], [], []), 0
         try:
             body = body_of(self.data, self.header, bytes_max=bytes_max)
             columns = columns_of(body, self.header)

@@ -116,9 +116,7 @@ class TopicReader(ReadingClient):
     def _take(self) -> list[ConsumerRecord] | None:
         """The next batch of the partition that waits longest for its turn; None while nothing waits."""
         self._complete()
-        for state in self._reader.positions:
-            if not state.buffered:
-                continue
+        while (state := next((each for each in self._reader.positions if each.buffered), None)) is not None:
             records = state.buffered[0].records()  # before it is taken: an error must not leave it out
             self._reader.take(state.name)
             end = self._ends.get(state.name)
@@ -126,7 +124,8 @@ class TopicReader(ReadingClient):
                 state.processed = state.position = end
                 records = [record for record in records if record.offset < end]
             self._complete()
-            return records
+            if records:
+                return records
         return None
 
     def _complete(self) -> None:
@@ -179,7 +178,7 @@ class TopicReader(ReadingClient):
         for name, start in starts.items():
             self._read(name, LogPosition(start, ends[name].topic_id))
             if not self._follow:
-                self._ends[name] = ends[name].high_watermark
+                self._ends[name] = ends[name].offset
         self._complete()
         self._begun = True
         self._moved_at = self._clock.monotonic()
@@ -224,13 +223,12 @@ class TopicReader(ReadingClient):
         if not starts:
             since_ms = self._since_ms - CLOCKS_APART_MS_MAX
             found = await self._list(names, since_ms if since_ms > 0 else EARLIEST)
-            # If no record is that recent, the next one is the first.
-            starts = {
-                name: each.offset if each.offset >= 0 else each.high_watermark for name, each in found.items()
-            }
+            starts = {name: each.offset for name, each in found.items()}
         ends = await self._list(names, LATEST)
+        # If no record is that recent, the next one is the first.
+        starts = {name: start if start >= 0 else ends[name].offset for name, start in starts.items()}
         for name, start in starts.items():
-            end = ends[name].log_end_offset if self._follow else ends[name].high_watermark
+            end = ends[name].log_end_offset if self._follow else ends[name].offset
             if start > end:
                 raise OffsetOutOfRange(f"offset {start} of {name} is behind its end, {end}")
         return starts, ends

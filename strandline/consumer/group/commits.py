@@ -15,13 +15,13 @@ from itertools import count
 from typing import Any, Final
 
 from strandline.adapters.codecs.groups import OFFSET_COMMIT
+from strandline.client import arguments
 from strandline.client.coordinator import Coordinator, no_answer
 from strandline.client.core.positions import Position
 from strandline.client.reading.partition_reader import PartitionReader
 from strandline.client.retry import Tries
 from strandline.client.waits import Notice
 from strandline.config.consumer import ConsumerSettings
-from strandline.consumer import arguments
 from strandline.consumer.delivery import RecordDelivery
 from strandline.errors import (
     CoordinatorNotAvailable,
@@ -41,16 +41,14 @@ from strandline.vocabulary.groups import (
     CommittedOffset,
     FetchedOffsets,
     OffsetCommit,
+    OffsetLike,
 )
-from strandline.vocabulary.log_position import LogPosition, same_topic
+from strandline.vocabulary.log_position import same_topic
 
 logger = logging.getLogger(__name__)
 
 GONE: Final = (UnknownTopicOrPartition, UnknownTopicId)
 """The partition does not exist, or its topic is another one by now: no later try helps."""
-
-OffsetLike = int | tuple[int, str] | CommittedOffset | LogPosition
-"""An offset as users pass it, with or without metadata, or with its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class Commits:
         settings: ConsumerSettings,
         clock: Clock,
     ) -> None:
-        self._group = coordinator.group
+        self._group = coordinator.name
         self._coordinator = coordinator
         self._reader = reader
         self._delivery = delivery
@@ -173,7 +171,7 @@ class Commits:
                     if left:
                         await self._try(left, identity, next(self._numbers), automatic=True)
         except TimeoutError:
-            raise no_answer(self._group, timeout_s) from None
+            raise no_answer("group", self._group, timeout_s) from None
 
     def note_lost(self, names: Iterable[TopicPartition], reason: str) -> None:
         """The application may no longer commit the records that it has of these partitions."""
@@ -260,7 +258,7 @@ class Commits:
                         self._failing.log(f"group {self._group}: offsets are not committed", error)
                     await tries.pause()
             except TimeoutError:
-                raise last or no_answer(self._group, timeout_s) from None
+                raise last or no_answer("group", self._group, timeout_s) from None
         return gone
 
     def _superseded(self, name: TopicPartition, offset: int, number: int) -> bool:

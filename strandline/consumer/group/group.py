@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from strandline.client.cluster import Cluster
@@ -34,7 +33,7 @@ from strandline.errors import InvalidRequest, RebalanceInProgress, StrandlineErr
 from strandline.host import Host
 from strandline.ids import TopicId
 from strandline.ports import Transport
-from strandline.vocabulary.groups import NO_GENERATION, TaskChange
+from strandline.vocabulary.groups import NO_GENERATION, GroupMetadata, TaskChange
 
 logger = logging.getLogger(__name__)
 
@@ -44,18 +43,6 @@ CLOSE_COMMIT_S_MAX: Final = 3.0
 """The longest time that a close waits for the coordinator."""
 CLOSE_LISTENER_S_MAX: Final = 10.0
 """The longest time that a close waits for a call of the listener."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMetadata:
-    """A consumer's membership in its group. `generation` is -1 while it is in none."""
-
-    group_id: str
-    member_id: str
-    generation: int
-    group_instance_id: str | None
-    rebalance_protocol: str
-    assignor: str
 
 
 class Group:
@@ -74,7 +61,7 @@ class Group:
         transport: Transport,
         host: Host,
     ) -> None:
-        self._id = group_id = coordinator.group
+        self._id = group_id = coordinator.name
         self._settings = settings
         self._transport = transport
         self._host = host
@@ -95,7 +82,7 @@ class Group:
             settings=settings,
             clock=clock,
         )
-        committed = Committed(coordinator, settings, clock)
+        committed = Committed(coordinator, settings)
         self._refresh = Refresh(self.commits, committed, reader=reader, settings=settings, clock=clock)
         self._handover = Handover(
             reader=reader,

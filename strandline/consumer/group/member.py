@@ -337,7 +337,7 @@ class Member:
         """Report changes of tasks. A member without a generation sends none: they would be refused."""
         core = self.core
         if changes and core.generation != NO_GENERATION:
-            group = self._coordinator.group
+            group = self._coordinator.name
             self._reports.put_tasks(ReportTasks(group, core.member, core.generation, tuple(changes)))
 
     # --- heartbeats --------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Reports:
             async with asyncio.timeout(limit_s):
                 await self._empty.wait()
         except TimeoutError:
-            logger.info("group %s: %d reports still wait", self._coordinator.group, len(self._waiting))
+            logger.info("group %s: %d reports still wait", self._coordinator.name, len(self._waiting))
             return False
         return True
 

@@ -95,8 +95,9 @@ class RangeReader(ReadingClient):
             self._scope.check()
             batch = self._take(reading)
             if batch is not None:
-                chunk.append(batch)
-                size += batch.size
+                if batch.record_count:
+                    chunk.append(batch)
+                    size += batch.size
                 continue
             wait_s = GATHER_S_MAX if chunk else min(LOOK_S, reading.timeout_s / 4)
             if not await self._wakeups.wait(self._clock.monotonic() + wait_s):

@@ -24,7 +24,7 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ids import TopicPartition
-from strandline.vocabulary.groups import CommittedOffset, OffsetCommit
+from strandline.vocabulary.groups import CommittedOffset, FetchedOffsets, OffsetCommit, OffsetFetch
 from tests.consumer.brokers import BROKERS, Parts
 from tests.waiting import eventually
 
@@ -449,7 +449,25 @@ async def test_the_time_for_a_commit_is_bounded() -> None:
 
 async def test_committed_offsets_are_requested_until_they_arrive() -> None:
     async with Parts() as parts:
-        script: list[Any] = [CoordinatorLoading("loading"), NotCoordinator("moved"), {A: CommittedOffset(7)}]
+        known = FetchedOffsets({A: CommittedOffset(7)})
+        script: list[Any] = [CoordinatorLoading("loading"), NotCoordinator("moved"), known]
         parts.brokers.answers["OffsetFetch"] = lambda _: script.pop(0)
-        found = await Committed(parts.coordinator, parts.settings, parts.clock).fetch([A])
+        found = await Committed(parts.coordinator, parts.settings).fetch([A])
         assert found == {A: CommittedOffset(7)}
+
+
+async def test_an_offset_that_an_open_transaction_may_replace_is_waited_for() -> None:
+    """KIP-447: a consumer that began before it would read again what the transaction has processed."""
+    async with Parts() as parts:
+        open_ = FetchedOffsets(unstable={A})
+        script = [open_, open_, FetchedOffsets({A: CommittedOffset(7)})]
+        asked: list[OffsetFetch] = []
+
+        def answer(request: OffsetFetch) -> FetchedOffsets:
+            asked.append(request)
+            return script.pop(0)
+
+        parts.brokers.answers["OffsetFetch"] = answer
+        found = await Committed(parts.coordinator, parts.settings).fetch([A])
+        assert found == {A: CommittedOffset(7)}
+        assert all(request.require_stable for request in asked)

@@ -12,7 +12,7 @@ from strandline.consumer.group.committed import Committed
 from strandline.consumer.group.refresh import Refresh
 from strandline.errors import CoordinatorNotAvailable
 from strandline.ids import TopicPartition
-from strandline.vocabulary.groups import CommittedOffset, OffsetCommit, OffsetFetch
+from strandline.vocabulary.groups import CommittedOffset, FetchedOffsets, OffsetCommit, OffsetFetch
 from tests.broker.core.groups.support.stage import LIMITS, Stage
 from tests.consumer.brokers import Brokers
 from tests.consumer.group.test_commits import Group
@@ -29,10 +29,10 @@ class Idle(Group):
         super().__init__(**settings)
         self.identity = Identity()
         self.stored: dict[TopicPartition, CommittedOffset] = {}
-        self.brokers.answers["OffsetFetch"] = lambda request: {
-            n: self.stored.get(n) for n in request.partitions
-        }
-        committed = Committed(self.coordinator, self.settings, self.clock)
+        self.brokers.answers["OffsetFetch"] = lambda request: FetchedOffsets(
+            {n: self.stored.get(n) for n in request.partitions}
+        )
+        committed = Committed(self.coordinator, self.settings)
         self.refresh = Refresh(
             self.commits, committed, reader=self.reader, settings=self.settings, clock=self.clock
         )
@@ -81,9 +81,9 @@ async def test_a_subscribed_consumer_commits_nothing_again(when: str) -> None:
         if when == "before it asks":
             idle.reader.subscribed = True
 
-        def answer(request: OffsetFetch) -> dict[TopicPartition, CommittedOffset]:
+        def answer(request: OffsetFetch) -> FetchedOffsets:
             idle.identity = Identity("m", 1)
-            return idle.stored
+            return FetchedOffsets(idle.stored)
 
         idle.brokers.answers["OffsetFetch"] = answer
         await idle.refresh.once()
@@ -94,8 +94,8 @@ async def test_an_offset_that_moves_meanwhile_is_not_set_back() -> None:
     async with Idle() as idle:
         await idle.commit(a=3)
 
-        async def answer(request: OffsetFetch) -> dict[TopicPartition, CommittedOffset]:
-            before = dict(idle.stored)
+        async def answer(request: OffsetFetch) -> FetchedOffsets:
+            before = FetchedOffsets(idle.stored)
             await idle.commits.commit({A: 4})
             return before
 
@@ -126,9 +126,10 @@ async def test_the_offsets_of_an_idle_consumer_never_expire() -> None:
         stage.later(LIMITS.offsets_retention_ms / 1000 / 2)
         return dict.fromkeys(request.offsets)
 
-    def fetch(request: OffsetFetch) -> dict[TopicPartition, CommittedOffset | None]:
+    def fetch(request: OffsetFetch) -> FetchedOffsets:
         known = stage.committed()
-        return {n: CommittedOffset(known[n]) if n in known else None for n in request.partitions or ()}
+        wanted = request.partitions or ()
+        return FetchedOffsets({n: CommittedOffset(known[n]) if n in known else None for n in wanted})
 
     brokers.answers |= {"OffsetCommit": commit, "OffsetFetch": fetch}
     stage.commit({A: 7})
