@@ -13,13 +13,13 @@ from typing import Final
 GENERATED: Final = "*_pb2*.py"
 
 CEILINGS: Final[Mapping[str, int]] = {
-    "strandline": 900,
+    "strandline": 904,
     "strandline/adapters": 14_200,
     "strandline/auditing": 1_170,
-    "strandline/broker": 41_180,
-    "strandline/cli": 6_870,
-    "strandline/client": 5_990,
-    "strandline/config": 1_710,
+    "strandline/broker": 41_240,
+    "strandline/cli": 6_890,
+    "strandline/client": 6_080,
+    "strandline/config": 1_740,
     "strandline/console": 13_230,
     "strandline/consumer": 6_350,
     "strandline/controller": 9_310,
@@ -27,7 +27,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/local": 2_490,
     "strandline/pipeline": 7_760,
     "strandline/ports": 590,
-    "strandline/producer": 2_730,
+    "strandline/producer": 3_180,
     "strandline/records": 1_670,
     "strandline/report": 680,
     "strandline/rpc": 0,
@@ -36,7 +36,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/simulation": 4_130,
     "strandline/streams": 6_570,
     "strandline/testing": 1_650,
-    "strandline/vocabulary": 2_850,
+    "strandline/vocabulary": 2_870,
     "lab/strandline_lab": 24,
     "lab/strandline_lab/auditing": 890,
     "lab/strandline_lab/bench": 5_580,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 10_760,
-    "tests": 141_580,
+    "tests": 142_600,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from strandline.producer.tickets import BulkMetadata as BulkMetadata
     from strandline.producer.tickets import BulkSendFailed as BulkSendFailed
     from strandline.producer.tickets import RecordMetadata as RecordMetadata
+    from strandline.producer.transactions import Transaction as Transaction
     from strandline.security.login.oauthbearer import OauthToken as OauthToken
     from strandline.vocabulary.admin import NewTopic as NewTopic
     from strandline.vocabulary.groups import CommittedOffset as CommittedOffset
@@ -50,6 +51,7 @@ _HOMES = {
     "RecordMetadata": "strandline.producer.tickets",
     "StrandlineError": "strandline.errors",
     "TopicPartition": "strandline.ids",
+    "Transaction": "strandline.producer.transactions",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605  # made from the table

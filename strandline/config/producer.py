@@ -5,7 +5,14 @@ from __future__ import annotations
 from pydantic import Field, ValidationInfo, field_validator
 
 from strandline.config.client import ClientSettings
-from strandline.config.limits import KIB, MIB, PRODUCER_BATCHES_REMEMBERED, RECORDS_BYTES_MAX
+from strandline.config.limits import (
+    GROUP_ID_LENGTH_MAX,
+    INTERVAL_MS_MAX,
+    KIB,
+    MIB,
+    PRODUCER_BATCHES_REMEMBERED,
+    RECORDS_BYTES_MAX,
+)
 from strandline.ids import ACKS_ALL
 
 
@@ -26,6 +33,13 @@ class ProducerSettings(ClientSettings):
     gapless: bool = False
     """After a batch has failed, all later records for its partition fail too, so that no record is
     ever appended after a missing one."""
+    transactional_id: str | None = Field(
+        default=None, strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX
+    )
+    """The name under which this producer has transactions. It outlives the process: a producer that starts
+    with it fences the one before, and ends its transaction."""
+    transaction_timeout_ms: int = Field(default=60_000, ge=1, le=INTERVAL_MS_MAX)
+    """A transaction that is open for longer is aborted; at most the brokers' `transaction_max_timeout_ms`."""
 
     @field_validator("acks", mode="before")
     @classmethod
@@ -34,11 +48,11 @@ class ProducerSettings(ClientSettings):
             raise ValueError("give -1, which stands for all in-sync replicas")
         return acks
 
-    @field_validator("gapless")
+    @field_validator("gapless", "transactional_id")
     @classmethod
-    def _needs_idempotence(cls, gapless: bool, info: ValidationInfo) -> bool:
+    def _needs_idempotence(cls, wanted: bool | str | None, info: ValidationInfo) -> bool | str | None:
         given = info.data  # invalid fields are missing there
         all_ack = given.get("acks", ACKS_ALL) == ACKS_ALL
-        if gapless and not (all_ack and given.get("enable_idempotence", True)):
+        if wanted and not (all_ack and given.get("enable_idempotence", True)):
             raise ValueError("needs acks=-1 and enable_idempotence")
-        return gapless
+        return wanted

@@ -28,6 +28,7 @@ from strandline.producer.bulk import (
     too_large,
 )
 from strandline.producer.core.batch import RECORD_OVERHEAD_MAX, Batch, unseal
+from strandline.producer.identity import new_identity
 from strandline.producer.measures import PRODUCER_METRICS
 from strandline.producer.record_future import RecordFuture
 from strandline.producer.routes import Route
@@ -41,7 +42,9 @@ from strandline.producer.tickets import (
     Ticket,
 )
 from strandline.producer.topics import Topics, number_of
+from strandline.producer.transactions import Transaction, Transactions
 from strandline.records import HEADER_BYTES, RecordFields
+from strandline.vocabulary.log import ProducerIdentity
 
 logger = logging.getLogger(__name__)
 
@@ -85,26 +88,48 @@ class Producer(Client[ProducerSettings]):
             self._buffer.carry_out,
         )
         self._routes = self._topics.known
+        self._transactions: Transactions | None = None
+        if given.transactional_id is not None:
+            self._transactions = Transactions(
+                given.transactional_id,
+                self._buffer,
+                cluster=self._cluster,
+                transport=self._transport,
+                settings=given,
+                scope=self._scope,
+                clock=self._clock,
+            )
 
     # --- life --------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Raises BrokerNotAvailable if no broker of the bootstrap answers."""
+        """Raises BrokerNotAvailable if no broker of the bootstrap answers; with a `transactional_id` as
+        `Transactions.start`."""
         self._loop = asyncio.get_running_loop()
         await super().start()
         self._cluster.on_topic(self._topics.learned)
         self._cluster.on_change(self._leader_changed)
         try:
-            await self._buffer.start()
+            self._buffer.start(await self._identity())
         except BaseException:
             await self._close()
             raise
 
+    async def _identity(self) -> ProducerIdentity | None:
+        if self._transactions is not None:
+            return await self._transactions.start()
+        if not self._buffer.accumulator.idempotent:
+            return None
+        limit_s = self._settings.request_timeout_ms / 1000
+        return await new_identity(self._cluster, self._settings, self._clock, limit_s)
+
     async def stop(self, *, timeout_s: float | None = None) -> None:
         """Flush and close. Records that have not ended after `timeout_s` fail; without it each ends within
-        `delivery_timeout_ms`."""
+        `delivery_timeout_ms`. An open transaction is aborted."""
         try:
             async with asyncio.timeout(timeout_s):
+                if self._transactions is not None:
+                    await self._transactions.stop()
                 await self.flush()
                 if self._settings.acks == 0:
                     await self._buffer.finish()
@@ -134,6 +159,31 @@ class Producer(Client[ProducerSettings]):
         """End every call and every record that waits. `error`: why the producer failed."""
         self._topics.give_up(error)
         self._buffer.give_up()
+
+    # --- transactions ------------------------------------------------------------------------
+
+    def transaction(self) -> Transaction:
+        """`async with producer.transaction() as tx:` is one transaction (KIP-98): what is sent in the block,
+        to any topics, and the offsets of `tx.send_offsets` are committed together at its end, or aborted
+        after an exception. A reader with `isolation_level="read_committed"` sees all of it, or nothing.
+
+        One is open at a time, and nothing is sent outside of it. Await the calls of `send` within the block;
+        their futures need not be awaited. The end raises
+
+        TransactionAbortable   a record was not delivered, or the transaction took longer than
+                               `transaction_timeout_ms`; it is aborted, and the next one may begin
+        ProducerFenced         another producer has the transactional id: this one is over
+        OutcomeUnknown         no coordinator has answered for `delivery_timeout_ms`: this producer is over,
+                               and the next one with its transactional id finds the transaction ended
+        InvalidTransactionState, InvalidProducerIdMapping, TransactionalIdAuthorizationFailed
+                               this producer is over
+
+        A block that is cancelled is aborted in the background. Raises InvalidRequest without a
+        `transactional_id`.
+        """
+        if self._transactions is None:
+            raise InvalidRequest("this producer has no transactions: give it a transactional_id")
+        return Transaction(self._transactions)
 
     # --- sending -----------------------------------------------------------------------------
 
@@ -316,7 +366,10 @@ class Producer(Client[ProducerSettings]):
 
     @property
     def failure(self) -> StrandlineError | None:
-        """Why a gapless producer no longer sends to some partition; None while it sends to all."""
+        """Why a gapless producer no longer sends to some partition, or why one with a `transactional_id` can
+        begin no further transaction; None while it sends to all."""
+        if self._transactions is not None:
+            return self._transactions.failure
         if not self._settings.gapless:
             return None
         return next((queue.gap.error for queue in self._buffer.accumulator if queue.gap is not None), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
@@ -12,7 +13,7 @@ from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
 from strandline.client.waits import NOTICE_AFTER_S, WAITS_LOGGER, Notice
 from strandline.config.producer import ProducerSettings
-from strandline.errors import MessageTooLarge, StrandlineError
+from strandline.errors import MessageTooLarge, StrandlineError, TransactionAbortable
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock
 from strandline.producer.bulk import divided
@@ -34,6 +35,7 @@ from strandline.producer.measures import ProducerMeasures
 from strandline.producer.sender import Sender
 from strandline.producer.tickets import RecordTicket, Ticket
 from strandline.records import PackedRecords
+from strandline.vocabulary.log import ProducerIdentity
 
 logger = logging.getLogger(__name__)
 waits = logging.getLogger(WAITS_LOGGER)
@@ -62,22 +64,23 @@ class SendBuffer:
         self._refused: dict[TopicPartition, Notice] = {}
         """Of the partitions whose batches are refused again and again."""
         self._noted_at = -inf
+        self.may_begin: Callable[[], None] = lambda: None
+        """Raises why no batch may begin now: called before each."""
+        self.on_failure: Callable[[StrandlineError], None] = lambda error: None
+        """Called with the error of each batch that fails."""
 
-    async def start(self) -> None:
-        """Raises BrokerNotAvailable if no broker of the bootstrap answers."""
+    def start(self, identity: ProducerIdentity | None) -> None:
+        """`identity`: of an idempotent producer."""
         self._loop = asyncio.get_running_loop()
-        if self.accumulator.idempotent:
-            limit_s = self._settings.request_timeout_ms / 1000
-            self.accumulator.identity = await new_identity(
-                self._cluster, self._settings, self._clock, limit_s
-            )
+        self.accumulator.identity = identity
         self._scope.spawn(self._watch_deadlines(), "deadlines")
 
     # --- batches -----------------------------------------------------------------------------
 
     def begin(self, queue: Queue) -> Batch[Ticket]:
-        """A new open batch. Raises as `Scope.check`."""
+        """A new open batch. Raises as `Scope.check` and `may_begin`."""
         self._scope.check()
+        self.may_begin()
         batch = self.accumulator.begin(queue, RecordTicket(queue.name), self._clock.monotonic())
         self.used += batch.size
         if queue.gap is not None:
@@ -94,8 +97,9 @@ class SendBuffer:
     async def add(
         self, queue: Queue, packed: PackedRecords, ticket: Ticket, expected_offset: int | None = None
     ) -> None:
-        """Add a complete batch, once there is room. Raises as `Scope.check`."""
+        """Add a complete batch, once there is room. Raises as `Scope.check` and `may_begin`."""
         await self.wait_for_room()
+        self.may_begin()
         batch = self.accumulator.add(queue, packed, ticket, self._clock.monotonic(), expected_offset)
         self.used += batch.size
         self._wake_sender(queue)
@@ -134,6 +138,15 @@ class SendBuffer:
     def give_up(self) -> None:
         """Fail every batch that has not ended."""
         self.carry_out(self.accumulator.give_up())
+
+    def abandon(self) -> None:
+        """Fail every batch that has not ended: their transaction is aborted."""
+        error = TransactionAbortable("the transaction was aborted before these records were acknowledged")
+        self.carry_out(self.accumulator.abandon(error))
+
+    def go_on_as(self, identity: ProducerIdentity) -> None:
+        """The transaction has ended, and with it every batch; the next ones have this identity."""
+        self.accumulator.go_on_as(identity)
 
     def led(self, queue: Queue, broker: int, epoch: int) -> None:
         """A partition's leader is known anew."""
@@ -191,6 +204,7 @@ class SendBuffer:
                     self._measures.failed.add(batch.record_count)
                     self._log_failure(batch, error)
                     batch.ticket.fail(error)
+                    self.on_failure(error)
                     self._settled(batch)
                 case Send(queue):
                     self._wake_sender(queue)

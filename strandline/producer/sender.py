@@ -160,6 +160,7 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
 
     async def _write(self, stream: ProduceStream) -> None:
         acks, timeout_ms = self._settings.acks, self._settings.request_timeout_ms
+        transactional_id = self._settings.transactional_id or ""
         take, wanted = self._accumulator.take, self._wanted
         connection, unanswered = self._connection, self._unanswered
         while True:
@@ -180,12 +181,13 @@ class Sender(BrokerStream[Sequence[ProduceEntry], Sequence[ProduceResult]]):
                     entries.append(
                         ProduceEntry(
                             batch.queue.name,
-                            batch.seal(),
+                            batch.seal(transactional=bool(transactional_id)),
                             acks,
                             timeout_ms,
                             self._correlation_id,
                             expected_offset=batch.expected_offset,
                             topic_id=batch.topic_id,
+                            transactional_id=transactional_id,
                         )
                     )
                 await stream.write(entries)

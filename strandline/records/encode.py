@@ -15,7 +15,7 @@ import google_crc32c
 
 from strandline.ids import NO_EPOCH, NO_PRODUCER
 from strandline.records.compression import Codec, compress
-from strandline.records.header import AFTER_CRC, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC
+from strandline.records.header import AFTER_CRC, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC, TRANSACTIONAL
 from strandline.records.varint import VARINTS, VarintCache, decode_varint, encode_varint
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -61,10 +61,11 @@ class PackedRecords:
         base_sequence: int = NO_SEQUENCE,
         base_offset: int = 0,
         leader_epoch: int = NO_EPOCH,
+        transactional: bool = False,
     ) -> bytes:
         """The whole batch with its CRC."""
         covered = AFTER_CRC.pack(
-            self.attributes,
+            self.attributes | TRANSACTIONAL if transactional else self.attributes,
             self.record_count - 1,
             self.base_timestamp,
             self.max_timestamp,

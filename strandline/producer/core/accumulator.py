@@ -50,7 +50,6 @@ from strandline.ids import ACKS_ALL, NO_BROKER, NO_TOPIC_ID, UNKNOWN_OFFSET, Top
 from strandline.ports import StreamOver
 from strandline.producer.core.batch import (
     BEGINNING,
-    NO_CONNECTION,
     SEQUENCES,
     Batch,
     Gap,
@@ -81,6 +80,8 @@ class Accumulator(Generic[Ticket]):
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
         self.codec = Codec.named(settings.compression)
+        self._transactional = settings.transactional_id is not None
+        self._gapless = settings.gapless or self._transactional
         self.idempotent = settings.enable_idempotence and settings.acks == ACKS_ALL
         ordered_by_broker = self.idempotent or settings.acks == 0
         self._in_flight_max = settings.in_flight_per_partition_max if ordered_by_broker else 1
@@ -258,7 +259,7 @@ class Accumulator(Generic[Ticket]):
         if self.idempotent and isinstance(error, OutOfOrderSequence | UnknownProducerId):
             if queue.has_earlier(batch):
                 return self._retry(batch, error)
-            if isinstance(error, UnknownProducerId):
+            if isinstance(error, UnknownProducerId) and not self._transactional:
                 # The broker forgot this producer, all of whose earlier batches it had acknowledged.
                 return self._reset(queue) + self._wait_for_reset(batch) + self._continue(queue)
         if isinstance(error, MessageTooLarge) and batch.record_count > 1 and not batch.unknown:
@@ -328,7 +329,7 @@ class Accumulator(Generic[Ticket]):
     def _fail(self, batch: Batch[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:
         """End a batch; for a gapless producer also all batches behind it."""
         failed = _failed(batch, error)
-        if not self._settings.gapless:
+        if not self._gapless:
             return [failed]
         queue = batch.queue
         if queue.gap is None or batch.number < queue.gap.number:
@@ -342,10 +343,7 @@ class Accumulator(Generic[Ticket]):
             return []
         behind = [batch for batch in queue.unsettled() if batch.number > queue.gap.number]
         for batch in behind:
-            if batch is queue.open:
-                queue.open = None
-            elif batch.connection == NO_CONNECTION:
-                queue.waiting.remove(batch)
+            queue.withdraw(batch)
         return [_failed(batch, queue.gap.error) for batch in behind]
 
     def _continue(self, queue: PartitionQueue[Ticket]) -> list[Effect[Ticket]]:
@@ -387,6 +385,19 @@ class Accumulator(Generic[Ticket]):
             batch.sequence = NO_SEQUENCE
         queue.resetting = queue.renewing = queue.recovering = queue.backing_off = False
         return self._continue(queue)
+
+    # --- transactions ------------------------------------------------------------------------
+
+    def abandon(self, error: StrandlineError) -> list[Effect[Ticket]]:
+        """End every batch: the transaction is aborted, so none takes effect, wherever it is. Those in flight
+        are no longer awaited: the broker refuses one that comes after the end."""
+        return [Failed(batch, error) for queue in self for batch in queue.abandon()]
+
+    def go_on_as(self, identity: ProducerIdentity) -> None:
+        """A transaction has ended, and with it every batch. The next one has this identity."""
+        self.identity = identity
+        for queue in self:
+            queue.go_on_as(identity)
 
     # --- topics that change ------------------------------------------------------------------
 
@@ -473,10 +484,7 @@ class Accumulator(Generic[Ticket]):
             effects = self._fail(
                 batch, batch.last_error or LeaderNotAvailable(f"{queue.name}: could not be sent {limit}")
             )
-        if batch is queue.open:
-            queue.open = None
-        elif batch.connection < 0:
-            queue.waiting.remove(batch)
+        queue.withdraw(batch)
         if batch.sequence != NO_SEQUENCE and not queue.resetting and queue.gap is None:
             effects += self._reset(queue) + self._continue(queue)
         return effects

@@ -86,7 +86,7 @@ class Batch(Generic[Ticket]):
             self.records = []
         return self.packed
 
-    def seal(self) -> bytes:
+    def seal(self, *, transactional: bool = False) -> bytes:
         """The bytes to send, with the current identity and sequence."""
         assert self.packed is not None, f"batch {self.number} of {self.queue.name} is not packed"
         identity = self.queue.identity
@@ -96,6 +96,7 @@ class Batch(Generic[Ticket]):
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
             base_sequence=self.sequence,
+            transactional=transactional,
         )
 
 
@@ -190,6 +191,28 @@ class PartitionQueue(Generic[Ticket]):
     def begin_anew(self, batch: Batch[Ticket]) -> None:
         """The batch was sent to an earlier incarnation of the topic, if at all: this one cannot have it."""
         batch.sequence, batch.unknown, batch.last_error = NO_SEQUENCE, False, None
+
+    def withdraw(self, batch: Batch[Ticket]) -> None:
+        """Take out a batch that has ended. One that is in flight stays there until it is answered."""
+        if batch is self.open:
+            self.open = None
+        elif batch.connection == NO_CONNECTION:
+            self.waiting.remove(batch)
+
+    def abandon(self) -> list[Batch[Ticket]]:
+        """Take out all batches, which have ended now; returns them."""
+        batches = self.unsettled()
+        for batch in batches:
+            batch.settled = True
+            self.withdraw(batch)
+        return batches
+
+    def go_on_as(self, identity: ProducerIdentity) -> None:
+        """The next transaction has this identity, and its sequences begin at 0."""
+        self.identity = identity
+        self.next_sequence, self.acknowledged_to = 0, BEGINNING
+        if not self.gone:
+            self.gap = None
 
     def has_earlier(self, batch: Batch[Ticket]) -> bool:
         """True if an earlier batch is unsettled."""
