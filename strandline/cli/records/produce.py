@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -115,6 +116,10 @@ async def stdin_lines() -> AsyncIterator[bytes]:
 @acks_option
 @compression_option
 @timeout_option
+@click.option(
+    "--transactional-id", metavar="ID",
+    help="Send the input in one transaction of the producer ID: the cluster has all of it, or nothing.",
+)  # fmt: skip
 @pass_invocation
 def produce(
     invocation: Invocation,
@@ -124,10 +129,13 @@ def produce(
     acks: str,
     compression: str,
     delivery_timeout_ms: int,
+    transactional_id: str | None,
 ) -> None:
     """Send each line of standard input as a record to TOPIC.
 
-    Ends with the number of acknowledged and failed records; exits with 1 if any failed.
+    Ends with the number of acknowledged and failed records; exits with 1 if any failed. With
+    --transactional-id the transaction is committed at the end of the input. It is aborted if a record failed,
+    on Ctrl-C, and after a minute.
     """
     if sys.stdin is None:
         raise SettingsError("standard input is closed: give it the lines to produce")
@@ -140,19 +148,25 @@ def produce(
         bootstrap, connection = invocation.bootstrap_servers(), invocation.client_settings()
         async with Admin(bootstrap, **connection) as admin:
             await admin.metadata([topic])  # reports an unknown topic before it waits for input
-        async with Producer(
-            bootstrap,
-            **connection,
-            acks=ACKS[acks],
-            compression=compression,
-            delivery_timeout_ms=delivery_timeout_ms,
-        ) as producer:
+        async with (
+            Producer(
+                bootstrap,
+                **connection,
+                acks=ACKS[acks],
+                compression=compression,
+                delivery_timeout_ms=delivery_timeout_ms,
+                transactional_id=transactional_id,
+            ) as producer,
+            nullcontext() if transactional_id is None else producer.transaction(),
+        ):
             with invocation.out.progress(f"producing to {topic}") as advance:
                 async for line in stdin_lines():
                     key, value = _split(line, separator)
                     try:
                         future = await producer.send(topic, value, key, partition=partition)
                     except StrandlineError as error:
+                        if transactional_id is not None:
+                            raise  # all of the input, or nothing
                         tally.fail(error)
                     else:
                         future.add_done_callback(tally.count)
@@ -162,7 +176,8 @@ def produce(
     try:
         run(main)
     except KeyboardInterrupt:
-        tally.show(invocation, topic)  # acknowledged records stay acknowledged
+        if transactional_id is None:
+            tally.show(invocation, topic)  # acknowledged records stay acknowledged
         raise
     tally.show(invocation, topic)
     if tally.failed:

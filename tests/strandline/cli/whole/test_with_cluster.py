@@ -106,6 +106,19 @@ async def test_an_impossible_command_is_explained_in_one_sentence(
     assert len(ended.err.splitlines()) == 1
 
 
+async def test_an_input_is_one_transaction_that_readers_of_committed_records_see_or_not(shell: Shell) -> None:
+    """With a record that is refused all of it is aborted, and the command fails."""
+    topic = await shell.topic("ledger")
+    produce = ("produce", topic, "--transactional-id", "book")
+    (tally,) = await shell.objects(*produce, stdin=b"one\ntwo\n")
+    assert (tally["acked"], tally["failed"]) == (2, 0)
+    ended = await shell(*produce, stdin=b"three\n" + b"x" * 2**20 + b"\n")
+    assert ended.status == 1 and "the limit is" in ended.err
+    read = ("consume", topic, "--from", "earliest", "--idle-exit", "1")
+    records = await shell.objects(*read, "--isolation", "committed")
+    assert [record["value"] for record in records] == ["one", "two"]
+
+
 async def test_produced_records_are_consumed(shell: Shell) -> None:
     """Shapes of `produce` and `consume`; a line is a record, keys stand before the separator."""
     topic = await shell.topic("round-trip", partitions=3)
