@@ -34,6 +34,9 @@ GROUP_IDS: Final = ("kafka.group.id", "groupIdPrefix")
 ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN = "assign", "subscribe", "subscribePattern"
 _SELECTIONS: Final = (ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN)
 
+ISOLATION: Final = "kafka.isolation.level"
+READ_COMMITTED: Final = "read_committed"
+
 SOURCE_OPTIONS: Final = (
     BOOTSTRAP,
     KAFKA_BOOTSTRAP,
@@ -52,6 +55,7 @@ SOURCE_OPTIONS: Final = (
     "minPartitions",
     "maxRecordsPerPartition",
     "includeHeaders",
+    ISOLATION,
     "pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
@@ -135,6 +139,8 @@ class SourceOptions:
     min_partitions: int
     max_records: int | None
     include_headers: bool
+    isolation: str
+    """As of a consumer."""
     poll_timeout_ms: int
     retries: int | None
     """Of a driver's request; None: as `ClusterFacts` says."""
@@ -170,6 +176,7 @@ def source_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         min_partitions=read.whole("minPartitions", 1) or 0,
         max_records=read.whole("maxRecordsPerPartition", 1),
         include_headers=read.flag("includeHeaders", False),
+        isolation=read.one_of(ISOLATION, ("read_uncommitted", READ_COMMITTED)),
         poll_timeout_ms=read.whole("pollTimeoutMs", 1) or 120_000,
         retries=retries,
         retry_interval_ms=1_000 if interval_ms is None else interval_ms,
@@ -200,7 +207,8 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
         if key.lower().startswith("kafka."):
             hint = (
                 "settings of Kafka's clients mean nothing here; of those only kafka.bootstrap.servers, "
-                f"kafka.group.id and those of connections are known{', ' + hint if nearest else ''}"
+                f"{ISOLATION}, kafka.group.id and those of connections are "
+                f"known{', ' + hint if nearest else ''}"
             )
         raise InvalidOption(f"there is no option {key!r}: {hint}")
 

@@ -99,6 +99,7 @@ def read_range(
         return iter(())
     scan = Scan(
         options.connection,
+        options.isolation,
         options.include_headers,
         options.poll_timeout_ms / 1000,
         options.fail_on_data_loss,

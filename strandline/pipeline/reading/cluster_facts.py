@@ -60,16 +60,18 @@ class ClusterFacts(Client[ClientSettings]):
         retries: int | None = None,
         retry_interval_ms: int = 1_000,
         patience_s: float = PATIENCE_S,
+        stable: bool = False,
         host: Host | None = None,
         **connecting: Any,
     ) -> None:
-        """`connecting`: settings of its connections."""
+        """`connecting`: settings of its connections. `stable`: logs end at their last stable offsets."""
         settings = load(ClientSettings, **connecting)
         host = client_host(settings, host)
         super().__init__("driver's client", bootstrap, settings, host.transport(None), host.clock)
         self._tries = (RETRIES if retries is None else retries) + 1
         self._patience_s = patience_s if retries is None else None
         self._answered = False
+        self._stable = stable
         self._interval_s = retry_interval_ms / 1000
         interval_ms = max(1, retry_interval_ms)
         self._intervals = ClientSettings(retry_backoff_ms=interval_ms, retry_backoff_ms_max=interval_ms)
@@ -100,7 +102,7 @@ class ClusterFacts(Client[ClientSettings]):
         return Snapshot(
             {name: topic.topic_id for name, topic in topics.items()},
             {
-                name: Bounds(end.log_start_offset, end.high_watermark, end.leader_epoch)
+                name: Bounds(end.log_start_offset, end.offset, end.leader_epoch)
                 for name, end in listed.items()
             },
             [name for name in names if name not in topics],
@@ -141,8 +143,10 @@ class ClusterFacts(Client[ClientSettings]):
         """
 
         async def ask() -> Mapping[TopicPartition, ListedOffset | StrandlineError]:
-            timeout_s = self._cluster.request_timeout_s
-            return await list_offsets(self._cluster, wanted, self._settings, self._clock, timeout_s=timeout_s)
+            timeout_s, stable = self._cluster.request_timeout_s, self._stable
+            return await list_offsets(
+                self._cluster, wanted, self._settings, self._clock, timeout_s=timeout_s, stable=stable
+            )
 
         return await self._retried(lambda: _all(ask())) if wanted else {}
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ids import TopicId, TopicPartition
 from strandline.pipeline.core.offsets import EARLIEST, LATEST, Offsets, listed
-from strandline.pipeline.core.options import Bound, Selection, SourceOptions
+from strandline.pipeline.core.options import READ_COMMITTED, Bound, Selection, SourceOptions
 from strandline.pipeline.core.pruning import Pruning, pruned
 from strandline.pipeline.core.ranges import OffsetRange, begin_in_log, pieces
 from strandline.pipeline.errors import InvalidOption, NoOffset
 from strandline.pipeline.reading.cluster_facts import ClusterFacts, Snapshot
 from strandline.pipeline.reading.ranges import lose
+from strandline.vocabulary.log import ListedOffset
 from strandline.vocabulary.log_position import same_topic
 
 
@@ -25,6 +26,7 @@ def facts(options: SourceOptions) -> ClusterFacts:
         retries=options.retries,
         retry_interval_ms=options.retry_interval_ms,
         patience_s=options.poll_timeout_ms / 1000,
+        stable=options.isolation == READ_COMMITTED,
         **to.settings,
     )
 
@@ -53,7 +55,7 @@ async def begin(facts: ClusterFacts, options: SourceOptions, snapshot: Snapshot)
             f"{listed(late)}: no record is as young as {times[min(late)]} ms since 1970; "
             "startingOffsetsByTimestampStrategy=latest begins behind the last one there"
         )
-    return {name: at.high_watermark if at.offset < 0 else at.offset for name, at in found.items()}
+    return _or_end(found, snapshot)
 
 
 async def finish(
@@ -66,7 +68,12 @@ async def finish(
         await _check_reached(facts, options.selection, snapshot, "endingOffsets", ends)
         return ends
     found = await facts.listed(times)
-    return {name: at.high_watermark if at.offset < 0 else at.offset for name, at in found.items()}
+    return _or_end(found, snapshot)
+
+
+def _or_end(found: Mapping[TopicPartition, ListedOffset], snapshot: Snapshot) -> dict[TopicPartition, int]:
+    """The offsets that were looked for by time; the end of a log without a record that recent."""
+    return {name: snapshot.bounds[name].end if at.offset < 0 else at.offset for name, at in found.items()}
 
 
 async def batch_ranges(options: SourceOptions, where: Pruning) -> list[OffsetRange]:
@@ -102,8 +109,8 @@ async def _not_older(
     if least_us is None or least_us <= 0:
         return list(wanted)
     found = await facts.listed({one.name: -(-least_us // 1000) for one in wanted})
-    later = {name: at.high_watermark if at.offset < 0 else at.offset for name, at in found.items()}
-    return [replace(one, start=min(one.end, max(one.start, later[one.name]))) for one in wanted]
+    later = {name: at.offset for name, at in found.items() if at.offset >= 0}
+    return [replace(one, start=min(one.end, max(one.start, later.get(one.name, one.end)))) for one in wanted]
 
 
 def in_logs(

@@ -56,7 +56,7 @@ class RangeReader(ReadingClient):
         host: Host | None = None,
         **connecting: Any,
     ) -> None:
-        """`connecting`: settings of its connections."""
+        """`connecting`: settings of its connections, and the isolation level."""
         settings = load(ConsumerSettings, offset_reset="none", buffer_bytes=BUFFER_BYTES, **connecting)
         host = client_host(settings, host)
         super().__init__(
@@ -159,11 +159,11 @@ class RangeReader(ReadingClient):
             self._lose(reading, ranges.begun_later(name, at, listed.log_start_offset, end))
             if not reading.over:
                 self._reader.seek(name, reading.at)
-        elif at < listed.high_watermark:
+        elif at < listed.offset:
             self._check_timeout(reading, "its leader has it, and does not send it")
         elif self._waited_s(reading) >= reading.timeout_s:
             # A change of leader hides committed records for a moment (KIP-207), but never for this long.
-            self._lose(reading, ranges.ended_earlier(name, at, end, listed.high_watermark))
+            self._lose(reading, ranges.ended_earlier(name, at, end, listed.offset))
 
     async def _of_this_topic(self, reading: _Reading, chunk: list[FetchedBatch]) -> list[FetchedBatch]:
         """The batches that belong to the topic: all of them, unless the topic was just created again."""

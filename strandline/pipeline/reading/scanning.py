@@ -29,8 +29,9 @@ FIRST_BYTES: Final = 512 * KIB
 ARROW_BYTES: Final = 8 * MIB
 """The approximate size of a batch for Spark: each one costs a fixed time."""
 
-_idle: WeakKeyDictionary[LoopThread, dict[Connection, list[RangeReader]]] = WeakKeyDictionary()
-"""Idle readers by the cluster that they reach. A forked process has another loop."""
+_idle: WeakKeyDictionary[LoopThread, dict[tuple[Connection, str], list[RangeReader]]] = WeakKeyDictionary()
+"""Idle readers by the cluster that they reach, and their isolation level. A forked process has another
+loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Scan:
     """How to read ranges. `times_us` are the wanted timestamps, microseconds since 1970."""
 
     connection: Connection
+    isolation: str
     include_headers: bool
     poll_timeout_s: float
     fail_on_data_loss: bool
@@ -46,7 +48,7 @@ class Scan:
 
 def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
     """The records of a range, in order. Raises DataLost, ReadStalled, and permanent refusals of a broker."""
-    reader = call(_take(scan.connection))
+    reader = call(_take(scan))
     sound = False
     try:
         call(reader.begin(wanted, timeout_s=scan.poll_timeout_s, fail_on_data_loss=scan.fail_on_data_loss))
@@ -63,7 +65,7 @@ def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
             bytes_max = ARROW_BYTES * sum(batch.size for batch in chunk) // max(1, size)
         sound = True
     finally:
-        call(_give_back(scan.connection, reader, sound=sound))
+        call(_give_back(scan, reader, sound=sound))
 
 
 def _within(found: pa.RecordBatch, times_us: Interval) -> pa.RecordBatch:
@@ -75,20 +77,21 @@ def _within(found: pa.RecordBatch, times_us: Interval) -> pa.RecordBatch:
     return found
 
 
-async def _take(connection: Connection) -> RangeReader:
+async def _take(scan: Scan) -> RangeReader:
     """An unused reader."""
-    idle = _idle.setdefault(loop_thread(), {}).get(connection)
+    connection = scan.connection
+    idle = _idle.setdefault(loop_thread(), {}).get((connection, scan.isolation))
     if idle:
         return idle.pop()
-    reader = RangeReader(connection.bootstrap, **connection.settings)
+    reader = RangeReader(connection.bootstrap, isolation_level=scan.isolation, **connection.settings)
     await reader.start()
     return reader
 
 
-async def _give_back(connection: Connection, reader: RangeReader, *, sound: bool) -> None:
+async def _give_back(scan: Scan, reader: RangeReader, *, sound: bool) -> None:
     """Keep the reader for the next task, unless it failed or was not read to its end."""
     if sound:
-        _idle[loop_thread()].setdefault(connection, []).append(reader)
+        _idle[loop_thread()].setdefault((scan.connection, scan.isolation), []).append(reader)
         return
     try:
         await reader.stop()

@@ -18,6 +18,10 @@ from strandline.errors import (
     StrandlineError,
     TransactionAbortable,
 )
+from strandline.pipeline.core.options import Selection
+from strandline.pipeline.core.ranges import OffsetRange
+from strandline.pipeline.reading.cluster_facts import ClusterFacts
+from strandline.pipeline.reading.ranges import RangeReader
 from strandline.testing import SimulatedCluster
 from tests.integration.support.harness import FAULT_SETTINGS
 from tests.virtual_time import on_virtual_time
@@ -306,3 +310,35 @@ async def test_what_cannot_be_done_is_refused_before_anything_is_sent(cluster: S
                 await transaction.send_offsets({IN: 1}, "")
         async with producer.transaction() as transaction:
             await transaction.send_offsets({}, "g")
+
+
+@on_virtual_time
+async def test_a_query_ends_where_its_isolation_level_says(cluster: SimulatedCluster) -> None:
+    """The ranges of Spark's source end behind markers and aborted records, and before open transactions."""
+    await topics(cluster)
+    expected = {"read_committed": (4, [b"1"]), "read_uncommitted": (5, [b"1", b"2", b"3"])}
+    async with producing(cluster) as producer:
+        async with producer.transaction():
+            _ = await producer.send("orders", b"1", partition=0)
+        async with producer.transaction() as transaction:
+            await producer.send_and_wait("orders", b"2", partition=0)
+            await transaction.abort()
+        async with producer.transaction():
+            await producer.send_and_wait("orders", b"3", partition=0)
+            for level, (end, values) in expected.items():
+                assert await queried(cluster, level) == (end, values)
+
+
+async def queried(cluster: SimulatedCluster, level: str) -> tuple[int, list[bytes | None]]:
+    """Where a query of partition A ends now, and the values that it reads."""
+    stable = level == "read_committed"
+    async with ClusterFacts(cluster.bootstrap, stable=stable, host=cluster.host) as facts:
+        snapshot = await facts.snapshot(Selection(partitions=(A,)))
+    end = snapshot.bounds[A].end
+    found: list[bytes | None] = []
+    async with RangeReader(cluster.bootstrap, isolation_level=level, host=cluster.host) as reader:
+        wanted = OffsetRange(*A, 0, end, snapshot.ids[A.topic])
+        await reader.begin(wanted, timeout_s=10, fail_on_data_loss=True)
+        while chunk := await reader.next():
+            found += [value for batch in chunk for value in batch.columns().values]
+    return end, found

@@ -44,6 +44,15 @@ def test_names_have_any_case_and_kafkas_name_of_the_bootstrap_is_known() -> None
     assert options.include_headers
 
 
+def test_the_isolation_level_is_kafkas() -> None:
+    given = {"kafka.bootstrap.servers": "b:1", "subscribe": "tides"}
+    assert source_options(given, stream=False).isolation == "read_uncommitted"
+    given["Kafka.Isolation.Level"] = "READ_COMMITTED"
+    assert source_options(given, stream=True).isolation == "read_committed"
+    with pytest.raises(InvalidOption, match="give read_uncommitted or read_committed"):
+        source_options(given | {"Kafka.Isolation.Level": "snapshot"}, stream=False)
+
+
 def test_groups_are_accepted_where_kafka_accepts_them() -> None:
     batch(**{"kafka.group.id": "g", "groupIdPrefix": "p"})
     assert stream(commitGroup="g").commit_group == "g"
