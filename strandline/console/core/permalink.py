@@ -47,6 +47,11 @@ def group_link(group: str) -> str:
     return _page("groups", "group", group)
 
 
+def transaction_link(transactional_id: str) -> str:
+    """The page of a transactional id."""
+    return _page("transactions", "id", transactional_id)
+
+
 def stream_link(application: str) -> str:
     """The page of a stream application."""
     return _page("streams", "application", application)

@@ -30,6 +30,7 @@ from strandline.console.web.pages import (
     timeline,
     timeline_api,
     topics,
+    transactions,
 )
 from strandline.errors import AuthenticationFailed, StrandlineError
 
@@ -51,6 +52,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page(Place("Timeline", "/timeline"), timeline.routes),
     Page(Place("Topics", "/topics"), topics.routes),
     Page(Place("Groups", "/groups"), groups.routes),
+    Page(Place("Transactions", "/transactions"), transactions.routes),
     Page(Place("Streams", "/streams"), streams.routes),
     Page(Place("Moves", "/moves"), moves.routes),
     Page(None, records.routes),

@@ -18,7 +18,7 @@ from strandline.console.core.groups.known_events import KnownEvents
 from strandline.console.core.member_names import short_member
 from strandline.console.core.missing import Missing, deleted_ms
 from strandline.console.core.overview.troubles import Sights
-from strandline.console.core.permalink import group_link, stream_link, timeline_link
+from strandline.console.core.permalink import group_link, stream_link, timeline_link, transaction_link
 from strandline.console.core.seen import Seen
 from strandline.console.feeds.cluster import ClusterFeed
 from strandline.console.feeds.groups import GroupsFeed
@@ -154,6 +154,8 @@ class Console(Site):
                 return Missing(since_ms, "/topics", "All topics")
             case "groups":
                 return Missing(self.groups.gone_ms(names.get("group", "")), "/groups", "All groups")
+            case "transactions":
+                return Missing(None, "/transactions", "All transactional ids")
             case "streams":
                 since_ms = self.groups.gone_ms(names.get("application", ""))
                 return Missing(since_ms, "/streams", "All applications")
@@ -194,5 +196,6 @@ def templates() -> Environment:
         "timeline_link": timeline_link,
         "group_link": group_link,
         "stream_link": stream_link,
+        "transaction_link": transaction_link,
     }
     return made

@@ -21,7 +21,15 @@ API: Final = "/api/"
 READING: Final = ("GET", "HEAD")
 """Methods of requests that change nothing."""
 _STATUS: Final[tuple[tuple[tuple[type[StrandlineError], ...], int], ...]] = (
-    ((errors.UnknownTopicOrPartition, errors.GroupIdNotFound, errors.ResourceNotFound), 404),
+    (
+        (
+            errors.UnknownTopicOrPartition,
+            errors.GroupIdNotFound,
+            errors.TransactionalIdNotFound,
+            errors.ResourceNotFound,
+        ),
+        404,
+    ),
     (
         (
             errors.ClusterAuthorizationFailed,

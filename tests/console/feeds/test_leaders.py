@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from strandline.console.feeds.leaders import AGE_S, KEPT_MAX, Leaders
+from strandline.console.feeds.leaders import Leaders
+from strandline.console.feeds.shared_answers import AGE_S, KEPT_MAX
 from strandline.ids import TopicPartition
 from strandline.testing import MemoryCluster
 from tests.hand_clock import HandClock

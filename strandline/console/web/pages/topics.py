@@ -17,7 +17,9 @@ from strandline.console.core.topics.config import config_rows
 from strandline.console.core.topics.listing import Only, Sort, Wanted, listing, topic_row
 from strandline.console.core.topics.partitions import partition_rows
 from strandline.console.core.topics.rates import Described
+from strandline.console.core.transactions import open_words
 from strandline.console.feeds.leaders import Leaders
+from strandline.console.feeds.transactions import TransactionsFeed
 from strandline.console.web.context import Console
 from strandline.ids import TopicPartition
 from strandline.vocabulary.metadata import PartitionMetadata, TopicMetadata
@@ -40,7 +42,7 @@ _SORT_WORDS: Final = {Sort.NAME: "name", Sort.PARTITIONS: "partitions", Sort.PRO
 
 def routes(console: Console) -> Sequence[BaseRoute]:
     """The pages below `/topics`."""
-    leaders = Leaders(console.clock)
+    leaders, transactions = Leaders(console.clock), TransactionsFeed(console.clock)
     rates = leaders.rates
 
     async def topics(request: Request) -> Response:
@@ -76,6 +78,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         part = page(found.partitions, number, console.settings.page_rows_max)
         described = await leaders.describe(admin, _names([found]) or _partitions(found, part.items))
         rows = partition_rows(found, part.items, alive, described)
+        opened = await transactions.in_logs(admin, _partitions(found, part.items))
         row = topic_row(found, alive)
         return await console.page(
             request,
@@ -87,6 +90,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
             rate=rates.of_all(_names([found])),
             page=part,
             rows=rows,
+            opened={name.partition: open_words(log, console.clock.wall_ms()) for name, log in opened.items()},
             rates={each.partition: rates.of(TopicPartition(found.name, each.partition)) for each in rows},
             link=lambda page: f"/topics/{found.name}?page={page}",
             config=config_rows(found.config, row.replication_factor),
