@@ -16,7 +16,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 904,
     "strandline/adapters": 14_200,
     "strandline/auditing": 1_170,
-    "strandline/broker": 41_240,
+    "strandline/broker": 41_270,
     "strandline/cli": 6_890,
     "strandline/client": 6_080,
     "strandline/config": 1_740,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 10_760,
-    "tests": 142_600,
+    "tests": 142_830,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

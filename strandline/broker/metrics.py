@@ -29,7 +29,7 @@ from strandline.broker.series.disk import DISK_METRICS, DiskSpace
 from strandline.broker.series.followers import FOLLOWER_METRICS, FollowerLags
 from strandline.broker.series.groups import GROUP_METRICS, GroupSeries
 from strandline.broker.series.partitions import PARTITION_METRICS, Coverage, PartitionSeries, coverage
-from strandline.broker.series.transactions import TRANSACTION_METRICS, read_transactions
+from strandline.broker.series.transactions import LATE, TRANSACTION_METRICS, is_late, read_transactions
 from strandline.broker.transactions.transactions import Transactions
 from strandline.client.events.metrics import EVENT_METRICS, read_writer
 from strandline.client.events.writer import EventWriter
@@ -217,6 +217,7 @@ class _Replicas:
     reassigning: int = 0
     waiting: int = 0
     without_leader: int = 0
+    late: int = 0
 
     def add_led(self, led: Coverage) -> None:
         self.led += 1
@@ -293,6 +294,7 @@ class BrokerMetrics:
         sums = _Replicas()
         topics = set[str]()
         lags = FollowerLags(self._manager.clock.monotonic())
+        now_ms, timeout_ms = self._manager.clock.wall_ms(), self._manager.settings.transaction_max_timeout_ms
         for replica in self._manager:
             topics.add(replica.name.topic)
             sums.replicas += 1
@@ -304,6 +306,7 @@ class BrokerMetrics:
                 sums.add_led(led)
                 sums.reassigning += replica.reassignment is not None
                 sums.waiting += len(leadership.core.queue)
+                sums.late += is_late(replica, now_ms, timeout_ms)
                 lags.add_led(replica, leadership)
             elif replica.leader >= 0:
                 lags.add_followed(replica)
@@ -318,6 +321,7 @@ class BrokerMetrics:
         yield REASSIGNING.is_now(sums.reassigning)
         yield COMMIT_QUEUE.is_now(sums.waiting)
         yield WITHOUT_LEADER.is_now(sums.without_leader)
+        yield LATE.is_now(sums.late)
         yield from lags.samples()
 
     def _read_groups(self) -> Iterator[Sample]:

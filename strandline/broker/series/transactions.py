@@ -7,6 +7,7 @@ from typing import Final
 
 from strandline.adapters.telemetry.metrics import Sample, counter, gauge
 from strandline.broker.core.transactions.effects import EventKind
+from strandline.broker.replicas.replica import Replica
 from strandline.broker.transactions.transactions import Transactions
 from strandline.vocabulary.transactions import TransactionState
 
@@ -28,8 +29,22 @@ OPEN: Final = gauge(
 EVENTS: Final = counter(
     "strandline_transaction_events_total", "Transactions that began or ended here, by step.", "event"
 )
+LATE: Final = gauge(
+    "kafka_server_replicamanager_partitionswithlatetransactionscount",
+    "Partitions led here with a transaction that is open for longer than its coordinator allows, by five "
+    "minutes: it hangs, or its coordinator is gone.",
+)
+LATE_MS: Final = 5 * 60_000
+"""Beyond the longest timeout of a transaction, as in Kafka."""
 
-TRANSACTION_METRICS: Final = (IDS, LOADING, OPEN, EVENTS)
+TRANSACTION_METRICS: Final = (IDS, LOADING, OPEN, EVENTS, LATE)
+
+
+def is_late(replica: Replica, now_ms: int, timeout_ms: int) -> bool:
+    """Whether a transaction is open in the log that should have ended. `timeout_ms`: the longest one that a
+    producer may ask for."""
+    first = replica.log.producers.transactions.first
+    return first is not None and now_ms - first.began_ms > timeout_ms + LATE_MS
 
 
 def read_transactions(transactions: Transactions) -> Iterator[Sample]:

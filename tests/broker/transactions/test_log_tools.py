@@ -23,6 +23,7 @@ from strandline.broker.kafka.wire.transactions.markers import (
     WrittenMarkers,
 )
 from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.series.transactions import is_late
 from strandline.broker.transactions.log_markers import LogMarkers
 from strandline.broker.transactions.log_tools import LogTools
 from strandline.broker.transactions.marker_writes import MarkerWrites
@@ -203,3 +204,16 @@ async def described(here: Here) -> tuple[ActiveProducer, ...]:
     (topic,) = (await api.producers(request, call, AnswerSize(CLOCK))).topics
     (partition,) = topic.partitions
     return partition.producers
+
+
+async def test_a_transaction_is_late_five_minutes_after_the_longest_timeout(here: Here) -> None:
+    """PartitionsWithLateTransactionsCount of ReplicaManager (KIP-664)."""
+    replica, timeout_ms = here.seat.replica, 60_000
+    assert not is_late(replica, 2**50, timeout_ms)
+    here.begin(5)
+    here.begin(6)
+    first = replica.log.producers.transactions.first
+    assert first is not None
+    due_ms = first.began_ms + timeout_ms + 300_000
+    assert not is_late(replica, due_ms, timeout_ms)
+    assert is_late(replica, due_ms + 1, timeout_ms)

@@ -56,12 +56,17 @@ class Transactions:
         """The producer's open transaction."""
         return self._open.get(producer_id)
 
+    @property
+    def first(self) -> OpenTransaction | None:
+        """The open transaction that began first."""
+        return next(iter(self._open.values()), None)
+
     def stable_offset(self, high_watermark: int, log_start: int) -> int:
         """LSO: all transactions with records below it are decided, by markers that are committed too."""
         self.committed(high_watermark)
         stable = high_watermark
-        if self._open:
-            stable = min(stable, next(iter(self._open.values())).first_offset)
+        if (first := self.first) is not None:
+            stable = min(stable, first.first_offset)
         if self._undecided:
             stable = min(stable, self._undecided[0][0])
         return max(stable, min(log_start, high_watermark))
