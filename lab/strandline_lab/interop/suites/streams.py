@@ -24,7 +24,7 @@ LINES, WORDS_A_LINE = 9_000, 4
 PARTITIONS: Final = 4
 STEP: Final = 300
 PAUSE_S: Final = 0.2
-"""Between so many lines, so that instances and brokers die while there is work."""
+"""After each STEP lines, so that instances and brokers die while there is work."""
 START_S_MAX: Final = 60.0
 COUNT_S_MAX: Final = 240.0
 STOP_S_MAX: Final = 10.0
