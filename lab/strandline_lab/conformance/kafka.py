@@ -52,8 +52,8 @@ advertised.listeners=PLAINTEXT://127.0.0.1:$port
 controller.listener.names=CONTROLLER
 log.dirs=$folder/data$node
 offsets.topic.replication.factor=3
-transaction.state.log.replication.factor=3
-transaction.state.log.min.isr=2
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=3
 share.coordinator.state.topic.min.isr=2
 default.replication.factor=3
@@ -67,9 +67,9 @@ log.segment.bytes=268435456
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 """)
-"""Few partitions of the internal topics make the start quick, and transactions that time out are looked for
-often. ACLs are on, and everyone may do everything. Where a default is a matter of settings, it is that of
-strandline."""
+"""Few partitions of the internal topics make the start quick, and one replica of the transactions' topic
+makes cases quick that take an id thousands of times. Transactions that time out are looked for often.
+ACLs are on, and everyone may do everything. Where a default is a matter of settings, it is strandline's."""
 
 
 class NotHere(Exception):

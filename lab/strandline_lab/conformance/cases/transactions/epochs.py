@@ -1,5 +1,5 @@
-"""The last epochs of a producer id. Each of these cases takes up where the one before it ended: to wear an id
-out takes most of a minute."""
+"""The last epochs of a producer id. Each case takes up where the one before it ended, since to wear an id out
+takes most of a minute."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Final
 from strandline_lab.conformance.case import Call, Case, Topic, Transaction
 from strandline_lab.conformance.cases.produce import PRODUCER, produced
 from strandline_lab.conformance.cases.transactions.steps import (
+    BY_SECOND,
     ID,
     MS,
+    SECOND,
     begun,
     ending,
     shown,
@@ -19,49 +21,38 @@ from strandline_lab.conformance.cases.transactions.steps import (
 
 LAST: Final = 32_766
 """The last epoch that a client gets; the one after it is for fencing."""
-VERSION: Final = 5
-ADDING: Final = 12
 WORN: Final = "epochs.worn"
 WRITTEN: Final = Topic("epochs.written")
-
-
-def _worn(own: str, epoch: int) -> Call:
-    """The first producer has epoch 0, the next one 1."""
-    return replace(begun(own), times=epoch + 1)
-
-
-def _init(name: str, *before: Call, epoch: int) -> Case:
-    body = {"TransactionalId": WORN, "TransactionTimeoutMs": MS, "ProducerId": ID, "ProducerEpoch": epoch}
-    call = Call("InitProducerId", body, to=Transaction(WORN))
-    return Case(f"epochs: {name}", call, before=before, since=VERSION, until=VERSION)
-
-
+_WORN_OUT: Final = replace(begun(WORN), times=LAST)
+"""The first producer has epoch 0, and so the last of these the one before the last."""
 _SHOWN: Final = replace(shown(WORN, "Empty"), take={PRODUCER: "TransactionStates.0.ProducerId"})
-_LAST_USED: Final = _init("", epoch=LAST).call
-
-
-def _ended(name: str, *before: Call, committed: bool) -> Case:
-    own = "epochs.ended"
-    body = ending(own, committed=committed, ProducerEpoch=LAST)
-    return Case(
-        f"epochs: {name}",
-        Call("EndTxn", body, to=Transaction(own)),
-        before=before,
-        topics=(WRITTEN,),
-        since=VERSION,
-        until=VERSION,
-    )
-
-
-_WRITE: Final = Call(
+_WRITTEN: Final = Call(
     "Produce",
-    produced(WRITTEN.name, (0, transactional(0, LAST)), TransactionalId="epochs.ended"),
-    version=ADDING,
+    produced(WRITTEN.name, (0, transactional(0, LAST)), TransactionalId=WORN),
+    version=BY_SECOND,
 )
 
+
+def _case(name: str, call: Call, *before: Call) -> Case:
+    return Case(f"epochs: {name}", call, before=before, topics=(WRITTEN,), since=SECOND, until=SECOND)
+
+
+_TO_LAST: Final = Call(
+    "InitProducerId",
+    {"TransactionalId": WORN, "TransactionTimeoutMs": MS, "ProducerId": ID, "ProducerEpoch": LAST - 1},
+    to=Transaction(WORN),
+)
+_COMMIT: Final = Call("EndTxn", ending(WORN, committed=True, ProducerEpoch=LAST), to=Transaction(WORN))
+
 CASES: Final = (
-    _init("to the last one", _worn(WORN, LAST - 1), epoch=LAST - 1),
-    _init("to the last one again", _SHOWN, epoch=LAST - 1),
-    _init("beyond the last one, again", _SHOWN, replace(_LAST_USED, version=VERSION), epoch=LAST),
-    _ended("a commit with the last one", _worn("epochs.ended", LAST), _WRITE, committed=True),
+    _case("to the last one", _TO_LAST, _WORN_OUT),
+    _case("to the last one again", _TO_LAST, _SHOWN),
+    _case(
+        "a commit with the last one, again",
+        _COMMIT,
+        _SHOWN,
+        _WRITTEN,
+        replace(_COMMIT, version=SECOND),
+        shown(WORN, "CompleteCommit"),
+    ),
 )

@@ -126,7 +126,7 @@ _SEEN: Final = (
 
 
 def _mixed(isolation: int, topic: Topic) -> Case:
-    """An open transaction between an aborted one and a batch of nobody's transaction."""
+    """An open transaction between an aborted one and a batch without a transaction."""
     own = slug("Fetch-mixed", f"{isolation}")
     target = f"{topic.name}.{isolation}.{{v}}"
     first = [
