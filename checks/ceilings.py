@@ -42,7 +42,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/bench": 5_580,
     "lab/strandline_lab/chaos": 5_560,
     "lab/strandline_lab/cli": 492,
-    "lab/strandline_lab/conformance": 4_890,
+    "lab/strandline_lab/conformance": 4_950,
     "lab/strandline_lab/core": 88,
     "lab/strandline_lab/interop": 2_320,
     "lab/strandline_lab/perf": 1_350,

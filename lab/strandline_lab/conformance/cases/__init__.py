@@ -16,10 +16,10 @@ from strandline_lab.conformance.cases import (
     security,
     topics,
 )
-from strandline_lab.conformance.cases.transactions import epochs, offsets, producers, records
+from strandline_lab.conformance.cases.transactions import epochs, markers, offsets, producers, records
 
 FAMILIES: Final = (
     cluster, topics, configs, produce, fetch, members, groups, commits, security, replicas, producers,
-    offsets, records, epochs,
+    offsets, records, epochs, markers,
 )  # fmt: skip
 CASES: Final = tuple(case for family in FAMILIES for case in family.CASES)
