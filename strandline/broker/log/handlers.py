@@ -146,6 +146,11 @@ class Handlers:
         """Why the caller may not write to the topic; None if it may."""
         return write_refusal(self.access, caller, topic)
 
+    def may_be_in_transaction(self, topic: str, caller: Caller) -> bool:
+        """Whether a transaction of the caller may have partitions of the topic. A coordinator hears of no
+        others: it would write markers there."""
+        return not topic.startswith(INTERNAL_PREFIX) and self.write_refusal(topic, caller) is None
+
     def replica(self, name: TopicPartition) -> Replica:
         """The replica of a partition. Raises UnknownTopicOrPartition, and NotLeaderOrFollower for a closed
         one, and for a partition that other brokers have: the client has to look for its leader."""

@@ -18,7 +18,7 @@ from strandline.broker.core.replication.produce_ticket import ProduceOutcome
 from strandline.broker.log.handlers import Handlers
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import StrandlineError, TransactionalIdAuthorizationFailed
-from strandline.ids import INTERNAL_PREFIX, TopicPartition
+from strandline.ids import TopicPartition
 from strandline.ports import Caller, Clock, Reply
 from strandline.records.header import in_transaction
 from strandline.security.quotas.bill import Bill, ClientQuotas
@@ -166,14 +166,11 @@ class ProduceStream:
         return found
 
     def _begins(self, entry: ProduceEntry) -> bool:
-        """Whether the coordinator has to know of the partition. It hears of none that the client may not
-        write to."""
-        topic = entry.name.topic
+        """Whether the coordinator has to know of the partition."""
         return (
             self._rights.wanted(entry.name, entry.records)
-            and not topic.startswith(INTERNAL_PREFIX)
             and self._refusal(entry) is None
-            and self._log.write_refusal(topic, self._caller) is None
+            and self._log.may_be_in_transaction(entry.name.topic, self._caller)
         )
 
     def _refusal(self, entry: ProduceEntry) -> StrandlineError | None:

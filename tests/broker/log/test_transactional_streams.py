@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.broker.log.produce_stream import ProduceStream, Rights
 from strandline.errors import (
     ConcurrentTransactions,
     InvalidTransactionState,
     StrandlineError,
+    TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
 )
 from strandline.ids import TopicPartition
 from strandline.records import BatchHeader, pack
+from strandline.security.access import Access
+from strandline.security.rights import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, Right
 from strandline.vocabulary.log import (
     ProduceEntry,
     ProduceMessage,
@@ -23,10 +28,11 @@ from strandline.vocabulary.log import (
     Transactional,
 )
 from tests.broker.kafka.support.asking import log_handlers
-from tests.broker.support.access import CALLER
+from tests.broker.support.access import OPEN
 from tests.broker.support.quotas import UNLIMITED
 from tests.broker.support.replicas import CLOCK, NAME, settings
 from tests.broker.support.seat import Seat, seated
+from tests.broker.transactions.test_handlers import ALICE, granted
 
 PRODUCER = ProducerIdentity(7, 0)
 ID = "payments"
@@ -67,7 +73,7 @@ class Coordinators:
 
 
 async def outcomes(
-    seat: Seat, coordinators: Coordinators, *messages: Sequence[ProduceEntry]
+    seat: Seat, coordinators: Coordinators, *messages: Sequence[ProduceEntry], access: Access = OPEN
 ) -> list[StrandlineError | None]:
     """The errors of the entries, by their correlation ids."""
     found: list[ProduceResult] = []
@@ -80,8 +86,8 @@ async def outcomes(
             transactional = any(entry.transactional_id for entry in entries)
             yield ProduceMessage(len(entries), iter(entries), (), transactional=transactional)
 
-    log, times = log_handlers(seat), RequestTimes(CLOCK)
-    stream = ProduceStream(log, CALLER, settings(), times, CLOCK, lambda: None, UNLIMITED, coordinators)
+    log, times = log_handlers(seat, access), RequestTimes(CLOCK)
+    stream = ProduceStream(log, ALICE, settings(), times, CLOCK, lambda: None, UNLIMITED, coordinators)
     await stream.serve(requests(), reply)
     return [result.error for result in sorted(found)]
 
@@ -135,3 +141,23 @@ async def test_no_coordinator_hears_of_a_plain_batch(tmp_path: Path) -> None:
         within = plain._replace(records=batch(2, transactional=False), correlation_id=2)
         found = await outcomes(seat, coordinators, entries(1), [within])
         assert [type(error) for error in found] == [type(None), InvalidTransactionState]
+
+
+@pytest.mark.parametrize(
+    ("rights", "refusal"),
+    [
+        ([(WRITE_TOPIC, NAME.topic)], TransactionalIdAuthorizationFailed),
+        ([(WRITE_TRANSACTIONAL_ID, ID)], TopicAuthorizationFailed),
+        ([(WRITE_TOPIC, NAME.topic), (WRITE_TRANSACTIONAL_ID, ID)], None),
+    ],
+)
+async def test_no_coordinator_hears_of_what_the_client_may_not_write(
+    tmp_path: Path, rights: list[tuple[Right, str]], refusal: type[StrandlineError] | None
+) -> None:
+    """It would write its markers there."""
+    async with seated(tmp_path) as seat:
+        lead(seat)
+        coordinators = Coordinators(seat)
+        (found,) = await outcomes(seat, coordinators, entries(0), access=granted(*rights))
+        assert type(found) is (refusal or type(None))
+        assert bool(coordinators.asked) is (refusal is None)

@@ -89,7 +89,7 @@ class ProduceApi:
         wanted = self._log.recompression.wanted
         if any(map(wanted, names, (found.records for _, found in each_partition(request.topics)))):
             return False
-        if request.transactional_id is not None and self._beginning(request, names):
+        if request.transactional_id is not None and self._beginning(request, names, call):
             return False
         outcomes = self._outcomes(request, call, done)
         _charge(request, call)
@@ -166,18 +166,22 @@ class ProduceApi:
     # --- transactions ------------------------------------------------------------------------
 
     def _beginning(
-        self, request: ProduceRequest, names: Iterable[TopicPartition]
+        self, request: ProduceRequest, names: Iterable[TopicPartition], call: Call
     ) -> dict[TopicPartition, bytes]:
-        """The batches that would begin their producer's transaction in a log."""
+        """The batches that would begin their producer's transaction in a log that the caller may write."""
         found = (bytes(each.records or b"") for _, each in each_partition(request.topics))
         batches = zip(names, found, strict=True)
-        return {name: batch for name, batch in batches if self._rights.wanted(name, batch)}
+        return {
+            name: batch
+            for name, batch in batches
+            if self._rights.wanted(name, batch) and self._log.may_be_in_transaction(name.topic, call.caller)
+        }
 
     async def _rights_for(self, request: ProduceRequest, call: Call) -> Rights:
         """From version 12 on the leader adds the partition to the transaction (KIP-890)."""
         if request.transactional_id is None:
             return {}
-        beginning = self._beginning(request, _names(request))
+        beginning = self._beginning(request, _names(request), call)
         if not beginning:
             return {}
         return await self._rights.of(
