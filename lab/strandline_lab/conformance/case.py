@@ -56,7 +56,15 @@ class Transaction:
     name: str
 
 
-Target = int | Group | Transaction
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Stands for the broker that leads partition 0 of a topic that the system made."""
+
+    topic: str
+
+
+Role = Group | Transaction | Leader
+Target = int | Role
 """A broker's id, or one that has a role."""
 
 

@@ -15,6 +15,8 @@ from strandline_lab.conformance.case import (
     Call,
     Case,
     Group,
+    Leader,
+    Role,
     Taken,
     Target,
     Topic,
@@ -96,7 +98,7 @@ class System:
         self.topic_ids: dict[str, UUID] = {}
         self._start_ms = cluster.start_ms
         self._messages = cluster.messages
-        self._coordinators: dict[Group | Transaction, int] = {}
+        self._found: dict[Role, int] = {}
         self._links = {
             index: Link(host, int(port))
             for index, (host, _, port) in enumerate((each.partition(":") for each in cluster.addresses), 1)
@@ -121,8 +123,8 @@ class System:
     async def warm_up(self) -> None:
         """Has the system make its topics of groups and transactions, which some cases name, and each broker
         give a producer id, so that none of a case is 0."""
-        await self._found(Group("warm-up"))
-        await self._found(Transaction("warm-up"))
+        await self._coordinator(Group("warm-up"))
+        await self._coordinator(Transaction("warm-up"))
         for broker in self._links:
             await self._settled(replace(_WARM_UP, to=broker), 0, {})
 
@@ -173,13 +175,13 @@ class System:
         """Asks again while a leader or coordinator is not ready, or what was changed is not seen."""
         waited_for = NOT_READY if call.version is None else PREPARING
         answer: Answer = ""
-        is_nameless = not isinstance(call.to, int) and not call.to.name
+        is_nameless = isinstance(call.to, Group | Transaction) and not call.to.name
         for _ in range(TRIES_MAX if call.settled and not is_nameless else 1):
             answer = await self.ask(call, version, taken)
             if isinstance(answer, str) or (waited_for.isdisjoint(codes(answer)) and _is_there(call, answer)):
                 break
             if not isinstance(call.to, int):
-                self._coordinators.pop(in_version(call.to, version), None)
+                self._found.pop(in_version(call.to, version), None)
             await asyncio.sleep(_PAUSE_S)
         return answer
 
@@ -217,11 +219,17 @@ class System:
     async def _broker(self, target: Target) -> int:
         if isinstance(target, int):
             return target
-        if target not in self._coordinators:
-            self._coordinators[target] = await self._found(target)
-        return self._coordinators[target]
+        if target not in self._found:
+            find = self._leader(target) if isinstance(target, Leader) else self._coordinator(target)
+            self._found[target] = await find
+        return self._found[target]
 
-    async def _found(self, target: Group | Transaction) -> int:
+    async def _leader(self, target: Leader) -> int:
+        answer = await self.ask(Call("Metadata", {"Topics": [{"Name": target.topic}]}), _METADATA)
+        leader: int | None = at(answer, "Topics.0.Partitions.0.LeaderId")
+        return 1 if leader is None or leader == _NOBODY else leader
+
+    async def _coordinator(self, target: Group | Transaction) -> int:
         """The coordinator; the first broker where none is named, so that its refusal is seen."""
         body = {"Key": target.name, "KeyType": 0 if isinstance(target, Group) else 1}
         for _ in range(TRIES_MAX):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline_lab.conformance.batches import Batch, Record, crc32c, described, varint
+from strandline_lab.conformance.batches import CONTROL, Batch, Record, crc32c, described, varint
 
 START = 1_700_000_000_000
 
@@ -45,3 +45,12 @@ def test_what_follows_the_last_batch_is_counted() -> None:
 
 def test_equal_batches_have_equal_bytes() -> None:
     assert Batch(codec="gzip").encoded(START) == Batch(codec="gzip").encoded(START)
+
+
+def test_the_epoch_of_a_markers_coordinator_is_a_field_of_its_own() -> None:
+    first, second = (
+        described(Batch((Record(b"\0\0\0\1", b"\0\0" + epoch),), attributes=CONTROL).encoded(START))
+        for epoch in (b"\0\0\0\7", b"\0\0\1\0")
+    )
+    assert [each["CoordinatorEpoch"] for each in (*first, *second)] == [7, 256]
+    assert first[0]["Records"] == second[0]["Records"]

@@ -9,6 +9,7 @@ from strandline_lab.conformance.case import Call, Case, Group, Topic, TopicId, T
 from strandline_lab.conformance.cases.transactions.steps import (
     EPOCH,
     ID,
+    OTHER,
     SECOND,
     STATES,
     UNKNOWN,
@@ -39,7 +40,7 @@ _ADD: Final = (
     *(_add(f"a group, {state}", state) for state in STATES),
     _add("an empty group id", group=""),
     _add("an unknown id", ""),
-    _add("another producer", ProducerId=99),
+    _add("another producer", ProducerId=OTHER),
     _add("an epoch to come", ProducerEpoch=9),
 )
 
@@ -85,7 +86,7 @@ _COMMIT: Final = (
     _commit("no topics", Topics=[]),
     _commit("an unknown id", "", adds=False),
     _commit("no group id", "", "", adds=False),
-    _commit("another producer", ProducerId=99),
+    _commit("another producer", ProducerId=OTHER),
     _commit("an epoch to come", ProducerEpoch=9),
     _commit("an unknown member", GenerationIdOrMemberEpoch=1, MemberId="unknown"),
     _commit("a member without a generation", MemberId="unknown"),

@@ -10,6 +10,7 @@ from strandline_lab.conformance.cases.transactions.steps import (
     EPOCH,
     ID,
     MS,
+    OTHER,
     READ,
     STATES,
     UNKNOWN,
@@ -44,9 +45,9 @@ _BEGIN: Final = (
     _begin("a timeout that is too long", TransactionTimeoutMs=TIMEOUT_MS_MAX + 1),
     _begin("a timeout that is far too long", TransactionTimeoutMs=2_000_000_000),
     _begin("a long id", own=f"{LONG}.{{v}}"),
-    _begin("another producer", "begun", 3, ProducerId=99, ProducerEpoch=0),
+    _begin("another producer", "begun", 3, ProducerId=OTHER, ProducerEpoch=0),
     _begin("an epoch to come", "begun", 3, ProducerId=ID, ProducerEpoch=9),
-    _begin("a new id with a producer", "", 3, ProducerId=99, ProducerEpoch=5),
+    _begin("a new id with a producer", "", 3, ProducerId=OTHER, ProducerEpoch=5),
     _begin("a producer without an epoch", "begun", 3, ProducerId=ID, ProducerEpoch=-1),
 )
 
@@ -94,7 +95,7 @@ _ADD: Final = (
     _add("a topic of the system", {"__consumer_offsets": [0]}),
     _add("the topic of transactions", {"__transaction_state": [0]}),
     _add("an unknown id", state=""),
-    _add("another producer", ProducerId=99),
+    _add("another producer", ProducerId=OTHER),
     _add("an epoch to come", ProducerEpoch=9),
     _add("a negative epoch", ProducerEpoch=-1),
     _add("only verified, another partition", {READ.name: [1]}, "added", 4, VerifyOnly=True),
@@ -120,7 +121,7 @@ _END: Final = (
         for state in ("committed by 5", "aborted by 5", "fenced", "timed out") for committed in (True, False)
     ),
     _end("an unknown id", True, ""),
-    _end("another producer", True, ProducerId=99),
+    _end("another producer", True, ProducerId=OTHER),
     _end("an epoch to come", True, ProducerEpoch=9),
     _end("a negative epoch", True, ProducerEpoch=-1),
 )  # fmt: skip
@@ -156,7 +157,7 @@ _LIST: Final = (
     _listed("two states", StateFilters=["Empty", "Ongoing"]),
     _listed("an unknown state", StateFilters=["Nothing"]),
     _listed("a known state and an unknown one", StateFilters=["Ongoing", "Nothing"]),
-    _listed("an unknown producer", ProducerIdFilters=[987_654_321]),
+    _listed("an unknown producer", ProducerIdFilters=[OTHER]),
     _listed("its producer", ProducerIdFilters=[ID]),
     _listed("for an hour", since=1, DurationFilter=3_600_000),
     _listed("for no time", since=1, DurationFilter=0),

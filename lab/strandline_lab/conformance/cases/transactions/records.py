@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from strandline_lab.conformance.batches import CONTROL, TRANSACTIONAL, Batch, Record
-from strandline_lab.conformance.case import Call, Case, Topic
+from strandline_lab.conformance.case import Call, Case, Leader, Topic
 from strandline_lab.conformance.cases.produce import NEW_PRODUCER, produced
 from strandline_lab.conformance.cases.transactions.steps import (
     STATES,
@@ -33,9 +33,8 @@ def _append(
     body = produced(target, (index, batch), TransactionalId=own if id == "" else id)
     topics = () if topic else (Topic(target),)
     first = before(own, state) if topic else before(own, state, target)
-    return Case(
-        f"transactions: {name}", Call("Produce", body), before=first, topics=topics, since=PRODUCE_SINCE
-    )
+    call = Call("Produce", body, to=Leader(topic) if topic else 1)
+    return Case(f"transactions: {name}", call, before=first, topics=topics, since=PRODUCE_SINCE)
 
 
 _MARKER: Final = Record(b"\0\0\0\1", b"\0\0\0\0\0\0")

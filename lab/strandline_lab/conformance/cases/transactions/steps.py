@@ -13,6 +13,8 @@ READ: Final = Topic("transactions.read", 2)
 UNKNOWN: Final = "transactions.unknown"
 ID: Final = Taken(PRODUCER)
 EPOCH: Final = Taken("producer epoch")
+OTHER: Final = 987_654_321
+"""A producer id that no broker has given yet."""
 _TAKEN: Final = {PRODUCER: "ProducerId", "producer epoch": "ProducerEpoch"}
 MS: Final = 60_000
 SHORT_MS: Final = 1_000
