@@ -174,7 +174,7 @@ class Fetched(NamedTuple):
     """The log has lost the record before the position (`Match.CUT`). Nothing was read: the position is to go
     to this end, and no further than it was."""
     stable_offset: int = -1
-    """LSO; -1 while the HW is not known."""
+    """LSO; -1 while the HW is neither known nor standing."""
     aborted: Sequence[AbortedFrom] | None = None
     """For a reader of what is `stable`, in the order of their offsets."""
 

@@ -307,16 +307,17 @@ class Reads:
             return Fetched(wanted.name, self._manager.with_hint(error, replica))
         core, watermark = None if leadership is None else leadership.core, replica.high_watermark
         knows = core is None or core.knows_watermark
+        stands = core is not None and not knows and not core.enough_in_sync
         return Fetched(
             wanted.name,
             high_watermark=watermark if knows else -1,
             log_start_offset=replica.log.log_start_offset,
             leader_epoch=replica.leader_epoch,
             records=records,
-            standing_watermark=-1 if core is None or knows or core.enough_in_sync else watermark,
+            standing_watermark=watermark if stands else -1,
             topic_id=NO_TOPIC_ID if wanted.topic_id else replica.key.topic_id,
             diverging=diverging,
-            stable_offset=replica.stable_offset if knows else -1,
+            stable_offset=replica.stable_offset if knows or stands else -1,
             aborted=_aborted(replica, wanted.offset, end) if wanted.stable else None,
         )
 

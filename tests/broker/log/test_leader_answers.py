@@ -13,6 +13,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.layout import isr_znodes
 from strandline.adapters.zookeeper.znodes import TopicNode
 from strandline.broker.core.replication.produce_ticket import ProduceOutcome
+from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
 from strandline.broker.metadata.cluster_view import ClusterView
@@ -34,8 +35,9 @@ from strandline.vocabulary.log import (
     OffsetQuery,
     ProduceEntry,
 )
+from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.access import CALLER, OPEN
-from tests.broker.support.replicas import CLOCK, KEY, NAME, batch, settings, write
+from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, NAME, batch, settings, write
 from tests.broker.support.seat import Seat, led_by, seated
 
 COMMITTED, WITHHELD = ("a", "b"), ("c",)
@@ -75,6 +77,22 @@ async def test_the_start_of_the_log_and_records_below_the_leaders_own_watermark_
     (fetched,) = await handlers.reads.read([FetchPartition(NAME, 0, 5, 1 << 20)], 1 << 20, CALLER)
     found = [(record.value or b"").decode() for record in decode(fetched.records, from_offset=0)]
     assert (found, fetched.high_watermark) == ([*COMMITTED], -1)
+
+
+async def test_what_stands_still_is_stable_only_below_the_first_open_transaction(tmp_path: Path) -> None:
+    """CORRECTNESS C7, H1: clients get the watermark that is known here, and not as the last stable offset."""
+    async with seated(tmp_path) as seat:
+        seat.manager.reconfigure(
+            seat.replica, PartitionAssignment(ASSIGNED), TopicConfig(min_insync_replicas=2)
+        )
+        write(seat.replica, 4, *COMMITTED, *WITHHELD)
+        seat.replica.raise_watermark(Offset(len(COMMITTED)))
+        seat.replica.log.producers.transactions.begun(7, 0, 1, now_ms=0)
+        seat.lead_alone(5)
+        read = handlers_of(seat).reads.read
+        (fetched,) = await read([FetchPartition(NAME, 0, 5, 1 << 20, stable=True)], 1 << 20, CALLER)
+        assert (fetched.high_watermark, fetched.standing_watermark, fetched.stable_offset) == (-1, 2, 1)
+        assert [record.value for record in decode(fetched.records)] == [b"a"]
 
 
 @pytest.mark.parametrize("asked", [LATEST, FUTURE_MS], ids=["latest", "a time that no known record has"])
