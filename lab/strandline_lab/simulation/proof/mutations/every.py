@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from strandline_lab.simulation.proof.mutation import Mutation
+from strandline_lab.simulation.proof.mutations.decided_logs import DECIDED_LOGS
 from strandline_lab.simulation.proof.mutations.elections import ELECTIONS
 from strandline_lab.simulation.proof.mutations.groups import GROUPS
 from strandline_lab.simulation.proof.mutations.in_sync import IN_SYNC
@@ -14,6 +15,7 @@ from strandline_lab.simulation.proof.mutations.positions import POSITIONS
 from strandline_lab.simulation.proof.mutations.requests import REQUESTS
 from strandline_lab.simulation.proof.mutations.sessions import SESSIONS
 from strandline_lab.simulation.proof.mutations.streams import STREAMS
+from strandline_lab.simulation.proof.mutations.transactions import TRANSACTIONS
 from strandline_lab.simulation.proof.mutations.truncation import TRUNCATION
 from strandline_lab.simulation.proof.mutations.watermark import WATERMARK
 
@@ -29,4 +31,6 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *POSITIONS,
     *STREAMS,
     *KAFKA,
+    *TRANSACTIONS,
+    *DECIDED_LOGS,
 )

@@ -73,7 +73,8 @@ TRUNCATION: Final = (
         _CUTTING,
         """                load_producers(
                     parts.directory, parts.segments, parts.producers,
-                    end=offset, files=parts.files, now_ms=parts.clock.wall_ms(),
+                    end=offset, clean_offset=facts.clean_offset,
+                    files=parts.files, now_ms=parts.clock.wall_ms(),
                 )  # fmt: skip
 """,
         "",
