@@ -19,7 +19,7 @@ from typing import TypeGuard
 CITATION = re.compile(r"CORRECTNESS\s+((?:(?:[A-Z]\d+)(?:\s*(?:,\s*and|,|and|/|–|-)\s*)?)+)")
 IN_PARENTHESES = re.compile(r"\(([^()]*)\)")
 AT_THE_BEGINNING = re.compile(r"\A([A-Z]\d+(?:, [A-Z]\d+)*)(?::|\Z)")
-ROW = re.compile(r"\b([THIEQGSPXZAKW])(\d{1,2})(?:\s*[–-]\s*[THIEQGSPXZAKW]?(\d{1,2}))?\b")
+ROW = re.compile(r"\b([THIEQGSPXZAKWC])(\d{1,2})(?:\s*[–-]\s*[THIEQGSPXZAKWC]?(\d{1,2}))?\b")
 NAMED = re.compile(r"^test_([a-z]\d+)_")
 LEFT_OUT = {"slow", "containers"}
 """Marks of tests that `make test` does not run."""

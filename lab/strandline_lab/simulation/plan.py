@@ -14,17 +14,25 @@ from pydantic import BaseModel, Field, field_validator
 from strandline.config.limits import SIMULATION_SEED_MAX
 from strandline_lab.simulation.faults.drawing import (
     PARTS_RATE,
+    STEPS_RATE,
     drawn_aimed,
     drawn_cuts,
     drawn_disk_losses,
     drawn_faults,
     drawn_isolations,
 )
-from strandline_lab.simulation.faults.every import AIMED, AIMED_AT_CONTROLLERS, AIMED_AT_PARTS, KINDS
+from strandline_lab.simulation.faults.every import (
+    AIMED,
+    AIMED_AT_CONTROLLERS,
+    AIMED_AT_PARTS,
+    AIMED_AT_TRANSACTIONS,
+    KINDS,
+)
 from strandline_lab.simulation.faults.fault import Fault
 from strandline_lab.simulation.workloads.dividing import Dividing
 from strandline_lab.simulation.workloads.every import AnyWorkload, drawn_workloads
 from strandline_lab.simulation.workloads.operations import Operations
+from strandline_lab.simulation.workloads.transactions.topic import Transactions
 from strandline_lab.simulation.workloads.unsteady.cutting import Cutting
 from strandline_lab.simulation.workloads.workload import BROKERS_MIN
 
@@ -83,6 +91,8 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         faults += drawn_aimed(seed, seconds, (*AIMED, *AIMED_AT_CONTROLLERS) if operated else AIMED)
         if any(isinstance(workload, Dividing) for workload in workloads):
             faults += drawn_aimed(seed, seconds, AIMED_AT_PARTS, PARTS_RATE)
+        if any(isinstance(workload, Transactions) for workload in workloads):
+            faults += drawn_aimed(seed, seconds, AIMED_AT_TRANSACTIONS, STEPS_RATE)
         in_order = tuple(sorted(faults, key=lambda fault: fault.at_s))
         brokers = max(workload.brokers_min for workload in workloads)
         return Plan(seed=seed, seconds=seconds, brokers=brokers, workloads=workloads, faults=in_order)

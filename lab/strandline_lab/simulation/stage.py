@@ -31,6 +31,13 @@ class Acknowledged(NamedTuple):
     """Each record of its topic is synced before it counts."""
 
 
+class TransactionStep(NamedTuple):
+    """A producer is about to send a request about its transaction."""
+
+    transactional_id: str
+    request: str
+
+
 class Stage:
     """The cluster, and when the faults have ended."""
 
@@ -46,6 +53,8 @@ class Stage:
         """Topics that allow unclean elections: their logs may lose their ends with no disk at fault."""
         self.on_acknowledged: list[Callable[[Acknowledged], None]] = []
         """Judges that look at each acknowledgement."""
+        self.on_transaction_step: list[Callable[[TransactionStep], None]] = []
+        """Faults that hit at a step of a transaction."""
 
     @property
     def world(self) -> World:
@@ -76,6 +85,10 @@ class Stage:
         """As a ZooKeeper server has them that is in touch with the others."""
         servers = self.world.zookeeper.servers
         return next((server for server in servers if server.linked), servers[0]).tree
+
+    def step(self, step: TransactionStep) -> None:
+        for look in tuple(self.on_transaction_step):
+            look(step)
 
     def topics_being_deleted(self) -> list[str]:
         """Their deletion has begun, and is not complete."""

@@ -43,6 +43,8 @@ AIMED_RATE: Final = 1 / 12
 AIMED_MAX: Final = 3
 PARTS_RATE: Final = 1 / 2
 """As AIMED_RATE, of the seeds in which small writes are divided."""
+STEPS_RATE: Final = 2 / 3
+"""As AIMED_RATE, of the seeds with transactions."""
 LOT_BITS: Final = 32
 
 

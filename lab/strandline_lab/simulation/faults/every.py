@@ -13,6 +13,7 @@ from strandline_lab.simulation.faults import (
     parts,
     processes,
     sequences,
+    transactions,
 )
 from strandline_lab.simulation.faults.fault import Kind
 
@@ -52,9 +53,19 @@ AIMED_AT_PARTS: Final = (
     "kill a broker between parts",
 )
 """Only seeds have these in which small writes are divided."""
-APART: Final = frozenset(
-    {LOST_DISK, COORDINATOR, CUT_LOG, CUT_AND_BACK, *AIMED, *AIMED_AT_CONTROLLERS, *AIMED_AT_PARTS}
+AIMED_AT_TRANSACTIONS: Final = (
+    "kill a coordinator at a step",
+    "pause a coordinator at a step",
+    "stop a coordinator at a step",
+    "cut a coordinator off at a step",
+    "kill a leader at a step",
+    "kill a coordinator and a leader at a step",
 )
+"""Only seeds with transactions have these."""
+APART: Final = frozenset({
+    LOST_DISK, COORDINATOR, CUT_LOG, CUT_AND_BACK, *AIMED, *AIMED_AT_CONTROLLERS, *AIMED_AT_PARTS,
+    *AIMED_AT_TRANSACTIONS,
+})  # fmt: skip
 """Kinds that are drawn with lots of their own, so that the other faults of a seed do not depend on them."""
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -103,4 +114,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     "reset a writer's connection between parts": parts.reset_writer,
     "lose the ZooKeeper leader between parts": parts.lose_leader,
     "kill a broker between parts": parts.kill_broker,
+    "kill a coordinator at a step": transactions.kill_coordinator,
+    "pause a coordinator at a step": transactions.pause_coordinator,
+    "stop a coordinator at a step": transactions.stop_coordinator,
+    "cut a coordinator off at a step": transactions.cut_coordinator_off,
+    "kill a leader at a step": transactions.kill_leader,
+    "kill a coordinator and a leader at a step": transactions.kill_both,
 }

@@ -37,6 +37,14 @@ def a_coordinator(scene: Scene, random: Random) -> int | None:
     return None if led is None else led.leader
 
 
+def partitions_of(scene: Scene, topic: str) -> int:
+    """How many partitions a topic has; 0 if there is none of this name."""
+    try:
+        return znodes.load_topic(topic, scene.stage.znodes.get(znodes.topic(topic)).data).partitions
+    except NoNode:
+        return 0
+
+
 def leader_of(scene: Scene, name: TopicPartition) -> int | None:
     """The number of the broker that leads this partition. None if none does."""
     return next((each.leader for each in _led(scene) if each.name == name), None)

@@ -94,11 +94,16 @@ async def isolate_coordinator(scene: Scene, random: Random, lasts_s: float) -> N
     number = a_coordinator(scene, random)
     if number is None:
         return
+    await isolate(scene, number, SESSION_S + lasts_s)
+
+
+async def isolate(scene: Scene, number: int, lasts_s: float) -> None:
+    """Clients reach the broker, and no other process of the cluster does."""
     others = [each for each in range(len(scene.cluster.brokers)) if each != number]
     hosts = [*_hosts(scene, others), *_zookeepers(scene)]
     scene.note(f"cut broker {number}, a coordinator, off the other brokers and ZooKeeper")
     _cut(scene, number, hosts)
-    await last(SESSION_S + lasts_s)
+    await last(lasts_s)
     scene.note(f"heal broker {number}")
     _heal(scene, number, hosts)
 

@@ -24,6 +24,11 @@ class Api(NamedTuple, Generic[Request, Answer]):
         return self.flexible if flexible else self.plain
 
 
+def only(wire: ApiWire[Request, Answer], version: int) -> Api[Request, Answer]:
+    """An API that a client speaks in this version, whatever it does with others."""
+    return Api(wire, version, version)
+
+
 def frame(
     wire: ApiWire[Request, Any], version: int, request: Request, correlation: int, client: str
 ) -> bytes:

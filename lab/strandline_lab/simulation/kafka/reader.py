@@ -3,6 +3,8 @@
 When it learns of a new leader epoch it asks where the epoch of its last record ends (KIP-320). An end before
 its position means that records which it has read are gone: no broker may lose what a reader got, unless the
 topic is unsteady. There the reader goes on where the log is another one.
+
+A reader of committed records leaves out what the aborted transactions that it is told of wrote (KIP-98).
 """
 
 from __future__ import annotations
@@ -13,21 +15,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.broker.kafka.wire.fetch import FetchedPartition, FetchRequest, PartitionPosition
+from strandline.broker.kafka.wire.fetch import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchedPartition,
+    FetchRequest,
+    PartitionPosition,
+)
 from strandline.broker.kafka.wire.offsets import EpochEndsRequest, PartitionEpoch, PartitionEpochEnd
 from strandline.broker.kafka.wire.topics import OfTopic, each_partition
 from strandline.errors import ErrorCode
-from strandline.records import Record, decode_batch, iterate
+from strandline.records import BatchHeader, Record, decode_batch, iterate
 from strandline_lab.simulation.kafka.client import LOOK_AGAIN, NOT_LED, KafkaClient, Led
 from strandline_lab.simulation.kafka.connection import Disconnected
+from strandline_lab.simulation.kafka.markers import Aborting
 from strandline_lab.simulation.kafka.messages import FETCH, OFFSET_FOR_LEADER_EPOCH
 
 WAIT_MS: Final = 500
 BYTES_MAX: Final = 64 * 1024
 UNKNOWN: Final = -1
 
-OnRecords = Callable[[int, int, Sequence[Record]], None]
-"""Gets a partition, a leader epoch, and records in their order."""
+OnRecords = Callable[[int, BatchHeader, Sequence[Record]], None]
+"""Gets a partition, the header of a batch, and its records in their order: also those of markers."""
 OnWatermark = Callable[[int, int], None]
 """Gets a partition and its high watermark."""
 
@@ -39,6 +48,8 @@ class _Position:
     """Of the last record that was read."""
     valid_in: Led = NOT_LED
     """The leader that has confirmed the position."""
+    stable: tuple[Led, int] = (NOT_LED, 0)
+    """The last stable offset that was seen last, and the leader that said so."""
 
 
 class KafkaReader:
@@ -54,9 +65,12 @@ class KafkaReader:
         on_watermark: OnWatermark,
         *,
         unsteady: bool = False,
+        committed: bool = False,
     ) -> None:
+        """`committed`: reads what is committed, and stays below the last stable offset."""
         self._client = client
         self._unsteady = unsteady
+        self._committed = committed
         self._positions = {number: _Position() for number in range(partitions)}
         self._on_records = on_records
         self._on_watermark = on_watermark
@@ -90,13 +104,13 @@ class KafkaReader:
             valid = [number for number in numbers if self._positions[number].valid_in == led[number]]
             if not valid:
                 return False
-            fetch = FetchRequest(
-                WAIT_MS, 1, BYTES_MAX, 0, (OfTopic(client.topic, tuple(self._places(valid, led))),)
-            )
+            places = OfTopic(client.topic, tuple(self._places(valid, led)))
+            level = READ_COMMITTED if self._committed else READ_UNCOMMITTED
+            fetch = FetchRequest(WAIT_MS, 1, BYTES_MAX, level, (places,))
             found = await client.ask(connection, FETCH, fetch)
         except Disconnected:
             return False
-        taken = [self._take(each) for _, each in each_partition(found.topics)]
+        taken = [self._take(each, led[each.partition]) for _, each in each_partition(found.topics)]
         return all(taken) and len(valid) == len(numbers)
 
     def _epochs(self, numbers: Sequence[int], led: dict[int, Led]) -> list[PartitionEpoch]:
@@ -127,7 +141,7 @@ class KafkaReader:
         elif found.error not in LOOK_AGAIN:
             self._wrong(number, f"a question for the end of an epoch failed with error {found.error}")
 
-    def _take(self, found: FetchedPartition) -> bool:
+    def _take(self, found: FetchedPartition, led: Led) -> bool:
         number, position = found.partition, self._positions[found.partition]
         if found.error:
             if found.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._unsteady:
@@ -136,20 +150,37 @@ class KafkaReader:
                 self._wrong(number, f"a fetch at {position.offset} failed with error {found.error}")
             position.valid_in = NOT_LED
             return False
+        aborting = Aborting((found.aborted or ()) if self._committed else ())
         for header in iterate(found.records):
+            records = decode_batch(found.records, header, from_offset=position.offset)
+            left_out = aborting.leaves_out(header, records)
             if header.next_offset <= position.offset:
                 continue
-            records = decode_batch(found.records, header, from_offset=position.offset)
-            self._on_records(number, header.leader_epoch, records)
+            if not left_out:
+                self._on_records(number, header, records)
             position.offset, position.epoch = header.next_offset, header.leader_epoch
         if found.high_watermark >= 0:  # a new leader does not know it at once
             self._look_at(number, position, found.high_watermark)
+            self._look_at_stable(number, position, found, led)
         return True
 
     def _look_at(self, number: int, position: _Position, watermark: int) -> None:
         if watermark < position.offset and not self._unsteady:
             self._wrong(number, f"offset {position.offset - 1} was read above the high watermark {watermark}")
         self._on_watermark(number, watermark)
+
+    def _look_at_stable(self, number: int, position: _Position, found: FetchedPartition, led: Led) -> None:
+        """What is decided under a leader stays decided under it."""
+        stable, (by, before) = found.last_stable_offset, position.stable
+        if stable > found.high_watermark:
+            self._wrong(number, f"{stable} is stable, above the high watermark {found.high_watermark}")
+        if by == led and stable < before:
+            self._wrong(
+                number, f"the last stable offset was {before}, and then {stable} in epoch {led.epoch}"
+            )
+        if self._committed and stable < position.offset:
+            self._wrong(number, f"offset {position.offset - 1} was read, and only {stable} is stable")
+        position.stable = (led, stable)
 
     def _wrong(self, number: int, what: str) -> None:
         self._client.wrong.append(f"{self._client.name}: {self._client.topic}-{number}: {what}")

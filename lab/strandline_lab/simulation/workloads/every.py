@@ -15,12 +15,23 @@ from strandline_lab.simulation.workloads.groups import RELEASED, Groups
 from strandline_lab.simulation.workloads.kafka import Kafka
 from strandline_lab.simulation.workloads.operations import Operations
 from strandline_lab.simulation.workloads.streams import Counting
+from strandline_lab.simulation.workloads.transactions.topic import Transactions
 from strandline_lab.simulation.workloads.unsteady.cutting import Cutting
 from strandline_lab.simulation.workloads.unsteady.replacing import Replacing
 from strandline_lab.simulation.workloads.writing import Writing
 
 AnyWorkload = Annotated[
-    Writing | Groups | Counting | Operations | Cleaning | Kafka | Replacing | Cutting | Forgetting | Dividing,
+    Writing
+    | Groups
+    | Counting
+    | Operations
+    | Cleaning
+    | Kafka
+    | Transactions
+    | Replacing
+    | Cutting
+    | Forgetting
+    | Dividing,
     Field(discriminator="kind"),
 ]
 
@@ -38,6 +49,8 @@ UNSTEADY_RATE: Final = 1 / 6
 """The part of all seeds whose last workload is one of these, or has a topic whose logs are cut."""
 DIVIDING_RATE: Final = 1 / 12
 """The part of some seeds in which small writes are divided, and nothing else is done: see `_may_divide`."""
+TRANSACTIONS_RATE: Final = 1 / 4
+"""The part of the other seeds without a rare workload in which transactions are all that is done."""
 CUT_RATE: Final = 1 / 2
 """The part of these whose logs are cut."""
 WORKLOADS_MAX: Final = 2
@@ -85,13 +98,19 @@ def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
     random = Random(f"{seed} parts")
     if random.random() < DIVIDING_RATE and _may_divide(drawn):
         drawn = (Dividing.drawn(random, "dividing"),)
+    random = Random(f"{seed} transactions")
+    if random.random() < TRANSACTIONS_RATE and not _is_rare(drawn):
+        drawn = (Transactions.drawn(random, "transactions"),)
     return drawn
+
+
+def _is_rare(drawn: tuple[AnyWorkload, ...]) -> bool:
+    return any(isinstance(each, Kafka | Replacing | Cutting | Dividing) for each in drawn)
 
 
 def _may_divide(drawn: tuple[AnyWorkload, ...]) -> bool:
     """Rare workloads keep their seeds, and so do most pairs."""
-    rare = any(isinstance(each, Kafka | Replacing | Cutting) for each in drawn)
-    return not rare and (len(drawn) == 1 or any(isinstance(each, Operations) for each in drawn))
+    return not _is_rare(drawn) and (len(drawn) == 1 or any(isinstance(each, Operations) for each in drawn))
 
 
 def _or_cutting(seed: int, unsteady: AnyWorkload) -> AnyWorkload:

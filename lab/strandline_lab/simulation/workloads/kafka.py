@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final, Literal
 
-from strandline.records import Record
+from strandline.records import BatchHeader, Record
 from strandline.simulation.cluster import KAFKA_PORT
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline_lab.simulation.judging.judge import Problem
@@ -138,7 +138,7 @@ class _Clients(Workload):
         recorder = self._topic.recorder(process.name)
         client = self._client(process)
 
-        def received(partition: int, epoch: int, records: Sequence[Record]) -> None:
+        def received(partition: int, header: BatchHeader, records: Sequence[Record]) -> None:
             recorder.received(partition, records)
 
         reader = KafkaReader(client, self._plan.partitions, received, recorder.watermark)

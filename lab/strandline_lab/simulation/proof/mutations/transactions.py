@@ -150,6 +150,7 @@ TRANSACTIONS: Final = (
         "                if marker is not None:\n",
         "                if marker is not None and marker.coordinator_epoch < 0:\n",
         workloads=_TRANSACTIONS,
+        seed=14,
     ),
     Mutation(
         "offsets that an open transaction replaces count as stable",
@@ -167,6 +168,7 @@ TRANSACTIONS: Final = (
         "        if entry.name.topic == OFFSETS_TOPIC:\n",
         "        if entry.name.topic != OFFSETS_TOPIC:\n",
         workloads=_TRANSACTIONS,
+        seed=14,
     ),
     Mutation(
         "offsets are written although their transaction's coordinator refuses",

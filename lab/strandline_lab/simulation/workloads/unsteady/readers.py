@@ -12,7 +12,7 @@ from strandline.consumer.group.listener import RebalanceListener
 from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import TopicPartition
-from strandline.records import Record
+from strandline.records import BatchHeader, Record
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline_lab.simulation.kafka.client import KafkaClient
 from strandline_lab.simulation.kafka.consumer import KafkaConsumer
@@ -129,8 +129,8 @@ class Reader:
         def seen(partition: int, watermark: int) -> None:
             """A new log has another one."""
 
-        def heard(partition: int, epoch: int, records: Sequence[Record]) -> None:
-            self._hear(partition, epoch, records)
+        def heard(partition: int, header: BatchHeader, records: Sequence[Record]) -> None:
+            self._hear(partition, header.leader_epoch, records)
 
         reader = KafkaReader(client, self._partitions, heard, seen, unsteady=True)
         running = asyncio.get_running_loop().create_task(reader.run())

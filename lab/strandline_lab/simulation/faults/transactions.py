@@ -1,0 +1,116 @@
+"""Faults between two steps of a transaction.
+
+A producer tells of each request as it leaves. A fault waits for one, of those that end a transaction more
+often than of the others, and hits soon after: as the request arrives, while the decision is copied, before or
+behind its answer, while markers are on their way, or before the end of the transaction is in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Final
+
+from strandline.broker.coordinators.placement import partition_of
+from strandline.ids import TRANSACTIONS_TOPIC, TopicPartition
+from strandline_lab.simulation.faults.fault import Scene, last
+from strandline_lab.simulation.faults.roles import a_led_partition, leader_of, partitions_of
+from strandline_lab.simulation.faults.sequences import MARGIN_S, SESSION_S, isolate
+from strandline_lab.simulation.stage import TransactionStep
+
+STEP_S_MAX: Final = 10.0
+"""How long a fault waits for a step."""
+END_RATE: Final = 2 / 3
+"""The part of these faults that wait for the end of a transaction."""
+AFTER_S: Final = 0.008
+"""A fault hits up to this time after a request has left, and mostly sooner: then the transaction has ended as
+a rule."""
+
+
+class _Steps:
+    """`step` is done with the first one that is waited for."""
+
+    def __init__(self, *, end: bool) -> None:
+        self._end = end
+        self.step: asyncio.Future[TransactionStep] = asyncio.get_running_loop().create_future()
+
+    def look(self, step: TransactionStep) -> None:
+        if not self.step.done() and (not self._end or step.request == "end"):
+            self.step.set_result(step)
+
+
+async def _coordinator_at_a_step(scene: Scene, random: Random) -> int | None:
+    """The number of the broker that coordinates a transaction, at a moment soon after one of its requests;
+    None if there is none in time."""
+    steps = _Steps(end=random.random() < END_RATE)
+    scene.stage.on_transaction_step.append(steps.look)
+    try:
+        async with asyncio.timeout(STEP_S_MAX):
+            step = await steps.step
+    except TimeoutError:
+        return None
+    finally:
+        scene.stage.on_transaction_step.remove(steps.look)
+    after_s = AFTER_S * random.random() ** 2
+    await asyncio.sleep(after_s)
+    scene.note(f"{after_s * 1000:.1f} ms ago {step.transactional_id} has sent: {step.request}")
+    partitions = partitions_of(scene, TRANSACTIONS_TOPIC)
+    if not partitions:
+        return None
+    place = partition_of(step.transactional_id, partitions)
+    return leader_of(scene, TopicPartition(TRANSACTIONS_TOPIC, place))
+
+
+async def kill_coordinator(scene: Scene, random: Random, lasts_s: float) -> None:
+    if (number := await _coordinator_at_a_step(scene, random)) is not None:
+        await _kill(scene, [number], lasts_s)
+
+
+async def kill_leader(scene: Scene, random: Random, lasts_s: float) -> None:
+    """Of a partition that clients write to: its markers may be on their way."""
+    await _coordinator_at_a_step(scene, random)
+    if (led := a_led_partition(scene, random)) is not None:
+        await _kill(scene, [led.leader], lasts_s)
+
+
+async def kill_both(scene: Scene, random: Random, lasts_s: float) -> None:
+    number, led = await _coordinator_at_a_step(scene, random), a_led_partition(scene, random)
+    if number is not None and led is not None:
+        await _kill(scene, sorted({number, led.leader}), lasts_s)
+
+
+async def _kill(scene: Scene, numbers: list[int], lasts_s: float) -> None:
+    for number in numbers:
+        scene.note(f"kill broker {number}")
+        scene.cluster.brokers[number].kill()
+    await last(lasts_s)
+    for number in numbers:
+        scene.restart_broker(number)
+
+
+async def pause_coordinator(scene: Scene, random: Random, lasts_s: float) -> None:
+    """Past the end of its session: it wakes with its decisions half done, and another one has continued."""
+    if (number := await _coordinator_at_a_step(scene, random)) is not None:
+        process = scene.cluster.brokers[number]
+        scene.note(f"pause broker {number}, a coordinator, past its session")
+        process.pause()
+        await last(SESSION_S + random.uniform(-MARGIN_S, 2 * MARGIN_S))
+        scene.note(f"resume broker {number}")
+        process.resume()
+
+
+async def stop_coordinator(scene: Scene, random: Random, lasts_s: float) -> None:
+    """It is asked to stop, and hands over what it leads."""
+    number = await _coordinator_at_a_step(scene, random)
+    if number is not None and (process := scene.cluster.brokers[number]).life.alive:
+        scene.note(f"ask broker {number}, a coordinator, to stop")
+        process.sigterm()
+        await asyncio.shield(process.ended)
+        await last(lasts_s)
+        scene.restart_broker(number)
+
+
+async def cut_coordinator_off(scene: Scene, random: Random, lasts_s: float) -> None:
+    """From the other brokers and ZooKeeper; producers still reach it."""
+    if (number := await _coordinator_at_a_step(scene, random)) is not None:
+        await isolate(scene, number, SESSION_S + lasts_s)

@@ -1,0 +1,1 @@
+"""Transactional producers that fence each other, die and run out of time, and readers of what they commit."""

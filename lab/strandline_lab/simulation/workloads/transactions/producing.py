@@ -1,0 +1,172 @@
+"""The life of a transactional producer: it transforms inputs, exactly once, until it dies or is fenced.
+
+Its inputs are numbers, those from its group's offset on: the records of input n say n. So each number is to
+be found once in what is committed, and the group's offset says how many there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from strandline_lab.simulation.kafka.client import KafkaClient
+from strandline_lab.simulation.kafka.transactions import (
+    OLD,
+    V1,
+    V2,
+    Abortable,
+    Fenced,
+    GaveUp,
+    TransactionalProducer,
+)
+from strandline_lab.simulation.stage import Stage, TransactionStep
+from strandline_lab.simulation.workloads.transactions.history import Attempt, History, Initialized
+
+SPOKEN: Final = (OLD, V1, V2, V2)
+INPUTS_MAX: Final = 3
+"""Inputs of one transaction."""
+BATCHES_MAX: Final = 4
+COMMIT_RATE: Final = 3 / 4
+RENEWED_RATE: Final = 1 / 8
+"""The part of all ends after which a producer asks for its next epoch."""
+SLOW_RATE: Final = 1 / 25
+"""The part of all steps before which a producer takes its time, for up to SLOW_S."""
+SLOW_S: Final = 2.0
+DEATH_RATE: Final = 1 / 2
+REQUESTS_MAX: Final = 60
+"""A life that ends by itself ends with one of this number of requests, or soon after it has left."""
+DEATH_S_MAX: Final = 0.003
+LEFT_OPEN_RATE: Final = 1 / 2
+"""The part of the last lives that leave their transaction open."""
+
+
+class Producing:
+    """All lives of one process."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        history: History,
+        random: Random,
+        new_client: Callable[[], KafkaClient],
+        owner: str,
+        partitions: int,
+        input_partition: int,
+        group: str,
+        timeout_s: float,
+        pause_s: float,
+    ) -> None:
+        """`owner`: the transactional id. `input_partition`: where the group has its offset."""
+        self._stage = stage
+        self._history = history
+        self._random = random
+        self._new_client = new_client
+        self._owner = owner
+        self._partitions = partitions
+        self._input = input_partition
+        self._group = group
+        self._timeout_s = timeout_s
+        self._pause_s = pause_s
+
+    async def run(self) -> None:
+        """Lives, one after the other, until the faults have ended."""
+        while not self._stage.faults_ended.is_set():
+            client = self._new_client()
+            try:
+                async with asyncio.timeout(None) as death:
+                    await self._live(client, self._producer(client, death))
+            except (Fenced, Abortable, GaveUp, TimeoutError):
+                pass
+            finally:
+                client.close()
+            await self._sleep(self._pause_s)
+
+    def _producer(self, client: KafkaClient, death: asyncio.Timeout) -> TransactionalProducer:
+        """It tells faults of its steps, and dies at one of them."""
+        left = self._random.randint(1, REQUESTS_MAX) if self._random.random() < DEATH_RATE else 0
+        loop = asyncio.get_running_loop()
+
+        def note(what: str) -> None:
+            nonlocal left
+            self._stage.step(TransactionStep(self._owner, what))
+            left -= 1
+            if left == 0:
+                death.reschedule(loop.time() + self._random.uniform(0, DEATH_S_MAX))
+
+        return TransactionalProducer(
+            client,
+            self._owner,
+            self._group,
+            self._random.choice(SPOKEN),
+            int(self._timeout_s * 1000),
+            note,
+        )
+
+    async def _live(self, client: KafkaClient, producer: TransactionalProducer) -> None:
+        await client.refresh()
+        await self._initialize(producer)
+        while not self._stage.faults_ended.is_set():
+            attempt = await self._begin(producer)
+            try:
+                await self._fill(producer, attempt)
+                commit = self._random.random() < COMMIT_RATE
+            except Abortable:
+                commit = False
+            if self._stage.faults_ended.is_set() and self._random.random() < LEFT_OPEN_RATE:
+                return
+            await self._end(producer, attempt, commit=commit)
+            if producer.unresolved or self._random.random() < RENEWED_RATE:
+                await self._initialize(producer)
+            await self._sleep(self._pause_s)
+
+    async def _initialize(self, producer: TransactionalProducer) -> None:
+        await producer.initialize()
+        self._history.initialized.append(Initialized(self._owner, producer.identity, self._stage.now_s))
+
+    async def _begin(self, producer: TransactionalProducer) -> Attempt:
+        begin = await producer.offset(self._input)
+        end = begin + self._random.randint(1, INPUTS_MAX)
+        return self._history.begin(self._owner, producer.identity, begin, end)
+
+    async def _fill(self, producer: TransactionalProducer, attempt: Attempt) -> None:
+        """Writes some batches, and commits the offset before one of them or after them all."""
+        count = self._random.randint(1, BATCHES_MAX)
+        places = [self._random.randrange(self._partitions) for _ in range(count)]
+        named = sorted(set(places))
+        if producer.names_partitions:
+            await producer.add_partitions(named)
+        commits_at = self._random.randint(0, len(places))
+        for place, partition in enumerate(places):
+            await self._dawdle()
+            if place == commits_at:
+                await self._commit_offset(producer, attempt)
+            values = [
+                f"{attempt.owner}/{attempt.number}/{place}/{number}".encode()
+                for number in range(attempt.begin, attempt.end)
+            ]
+            attempt.sent += [(partition, value) for value in values]
+            offset = await producer.write(partition, values)
+            attempt.acked |= {value: offset + at for at, value in enumerate(values)}
+        if commits_at == len(places):
+            await self._commit_offset(producer, attempt)
+        await self._dawdle()
+
+    async def _commit_offset(self, producer: TransactionalProducer, attempt: Attempt) -> None:
+        if producer.names_partitions:
+            await producer.add_offsets()
+        await producer.commit_offset(self._input, attempt.end)
+
+    async def _end(self, producer: TransactionalProducer, attempt: Attempt, *, commit: bool) -> None:
+        attempt.asked, attempt.asked_s = commit, self._stage.now_s
+        await producer.end(commit=commit)
+        attempt.answered = True
+
+    async def _dawdle(self) -> None:
+        if self._random.random() < SLOW_RATE:
+            await self._sleep(self._random.uniform(0, SLOW_S))
+
+    async def _sleep(self, mean_s: float) -> None:
+        if mean_s > 0:
+            await asyncio.sleep(self._random.expovariate(1 / mean_s))

@@ -1,0 +1,44 @@
+"""Transactions in a simulated world: producers of each version fence each other, die and run out of time."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline_lab.simulation.faults.every import AIMED_AT_TRANSACTIONS
+from strandline_lab.simulation.faults.fault import Fault
+from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.run import run_quietly
+from strandline_lab.simulation.workloads.transactions.topic import Transactions
+
+
+def transactions(*, compacted: bool = False) -> Transactions:
+    return Transactions(
+        name="transactions", partitions=2, producers=2, twins=2, pause_s=0.02, timeout_s=1.0, coordinators=2,
+        synced=False, compacted=compacted,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_without_faults_most_transactions_commit_and_each_input_counts_once(compacted: bool) -> None:
+    """CORRECTNESS C1–C7: twins fence each other, some die, and some leave their transactions open."""
+    plan = Plan(seed=5, seconds=4.0, workloads=(transactions(compacted=compacted),), faults=())
+    outcome = run_quietly(plan)
+    assert outcome.problems == ()
+    assert outcome.counts["transactions"] > outcome.counts["committed transactions"] > 20
+
+
+@pytest.mark.parametrize("kind", AIMED_AT_TRANSACTIONS)
+def test_a_fault_hits_between_two_steps_and_no_transaction_is_torn(kind: str) -> None:
+    """CORRECTNESS C1, C3: coordinators and leaders are gone while a transaction ends."""
+    faults = tuple(Fault(kind=kind, at_s=at_s, lasts_s=0.5, lot=2) for at_s in (1.0, 3.0))
+    outcome = run_quietly(Plan(seed=1, seconds=6.0, workloads=(transactions(),), faults=faults))
+    assert outcome.problems == (), "\n".join(outcome.steps)
+    assert any("ms ago transactions" in step for step in outcome.steps), outcome.steps
+
+
+def test_only_seeds_with_transactions_meet_their_faults() -> None:
+    plans = [Plan.drawn(seed, 12.0) for seed in range(60)]
+    having = [plan for plan in plans if any(isinstance(each, Transactions) for each in plan.workloads)]
+    aimed = [plan for plan in plans if any(fault.kind in AIMED_AT_TRANSACTIONS for fault in plan.faults)]
+    assert 0 < len(aimed) <= len(having) < len(plans) / 3
+    assert all(plan in having for plan in aimed)
