@@ -73,7 +73,7 @@ class MarkerSender:
 
     async def _round(self, delivery: _Delivery, marker: Marker) -> set[TopicPartition]:
         """Tries each partition that is left once; those that have the marker now, or are gone."""
-        places = await self._locate(delivery.left)
+        places = await self._locate(sorted(delivery.left))
         delivery.error = LeaderNotAvailable("no leader is known")
         begun = await in_slices(
             lambda at: self._begin(at[1], MarkerEntry(at[0], marker)), places.leaders.items(), self._clock

@@ -53,8 +53,8 @@ class TransactionPartition(CoordinatorPartition[SendMarkers | Publish]):
         self._deliver = deliver
         self._publish = publish
         self._tasks: asyncio.TaskGroup | None = None
-        self._deliveries: set[asyncio.Task[None]] = set()
-        """Of the markers of transactions that are ending."""
+        self._deliveries: dict[asyncio.Task[None], None] = {}
+        """Of the markers of transactions that are ending, in the order in which they began."""
 
     async def ask(self, request: Asks[Answered]) -> Answered:
         """The core's answer, however long it is held. Raises the core's refusal."""
@@ -99,8 +99,8 @@ class TransactionPartition(CoordinatorPartition[SendMarkers | Publish]):
             return  # the next coordinator reads in the log that the transaction is ending
         marked = partial(self._marked, markers)
         delivery = self._tasks.create_task(self._deliver(markers, self.leadership.epoch, marked))
-        self._deliveries.add(delivery)
-        delivery.add_done_callback(self._deliveries.discard)
+        self._deliveries[delivery] = None
+        delivery.add_done_callback(self._deliveries.pop)
 
     def _marked(self, markers: SendMarkers, partitions: Collection[TopicPartition]) -> None:
         if not self.ended():

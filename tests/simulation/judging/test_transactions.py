@@ -59,14 +59,18 @@ def test_a_right_history_has_nothing_wrong() -> None:
     assert list(findings(right())) == []
 
 
+def commit_of_the_same_input(history: History) -> None:
+    second = history.attempts[1]
+    second.asked, second.begin = True, 0
+    history.log[0][3] = marker(3, commits=True)
+
+
 WRONG: list[tuple[str, str, Change]] = [
     ("C1", "are committed, and", lambda each: each.log[1].__setitem__(1, marker(1, commits=False))),
     ("C1", "are not committed", lambda each: each.attempts[0].sent.append((0, b"x"))),
     ("C1", "are committed", lambda each: each.log[0].__setitem__(3, marker(3, commits=True))),
     ("C2", "the offset is 2", lambda each: each.last.update(id=2)),
-    ("C2", "and 1 comes next", lambda each: setattr(each.attempts[1], "asked", True)
-        or each.log[0].__setitem__(3, marker(3, commits=True))
-        or setattr(each.attempts[1], "begin", 0)),
+    ("C2", "and 1 comes next", commit_of_the_same_input),
     ("C2", "and then 0", lambda each: each.offsets.append(SeenOffset("observer", "id", 0))),
     ("C2", "saw offset 5", lambda each: each.offsets.append(SeenOffset("observer", "id", 5))),
     ("C3", "is open in the end", lambda each: each.log[0].pop()),

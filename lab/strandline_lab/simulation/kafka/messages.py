@@ -25,7 +25,7 @@ class Api(NamedTuple, Generic[Request, Answer]):
 
 
 def only(wire: ApiWire[Request, Answer], version: int) -> Api[Request, Answer]:
-    """An API that a client speaks in this version, whatever it does with others."""
+    """An API that a client speaks in this version only."""
     return Api(wire, version, version)
 
 

@@ -4,7 +4,7 @@ When it learns of a new leader epoch it asks where the epoch of its last record 
 its position means that records which it has read are gone: no broker may lose what a reader got, unless the
 topic is unsteady. There the reader goes on where the log is another one.
 
-A reader of committed records leaves out what the aborted transactions that it is told of wrote (KIP-98).
+A reader of committed records leaves out what the aborted transactions wrote that come with them (KIP-98).
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from strandline.broker.kafka.wire.fields import MalformedRequest
 OTHER: Final = "other"
 """An API that Kafka does not have either."""
 
-_TRANSACTIONS: Final = ": there are no transactions, so leave transactional.id out"
 _TOKENS: Final = ": there are no delegation tokens"
 _CLASSIC: Final = ": groups follow the classic protocol, so leave group.protocol=consumer out (KIP-848)"
 _NO_SHARES: Final = ": there are no share groups (KIP-932), so use a consumer"
@@ -21,11 +20,6 @@ _ZOOKEEPER: Final = ": the metadata is in ZooKeeper, and no quorum of Kafka's"
 _TELEMETRY: Final = ": clients' metrics are not collected (KIP-714)"
 
 UNSERVED: Final = {
-    24: ("AddPartitionsToTxn", _TRANSACTIONS),
-    25: ("AddOffsetsToTxn", _TRANSACTIONS),
-    26: ("EndTxn", _TRANSACTIONS),
-    27: ("WriteTxnMarkers", _TRANSACTIONS),
-    28: ("TxnOffsetCommit", _TRANSACTIONS),
     34: ("AlterReplicaLogDirs", ": a broker has one directory"),
     38: ("CreateDelegationToken", _TOKENS),
     39: ("RenewDelegationToken", _TOKENS),

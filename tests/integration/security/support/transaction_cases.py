@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from strandline.adapters.codecs import groups
 from strandline.adapters.codecs import transactions as rpcs
 from strandline.broker.kafka.wire import apis
 from strandline.broker.kafka.wire.coordinator import TRANSACTION, FindCoordinatorRequest
+from strandline.broker.kafka.wire.groups.offsets import OffsetToCommit, TxnOffsetCommitRequest
 from strandline.broker.kafka.wire.producer_id import InitProducerIdRequest
 from strandline.broker.kafka.wire.topics import OfTopic
 from strandline.broker.kafka.wire.transactions.markers import MarkerToWrite, WriteMarkersRequest
@@ -27,11 +29,19 @@ from strandline.security.rights import (
     DESCRIBE_TOPIC,
     DESCRIBE_TRANSACTIONAL_ID,
     READ_GROUP,
+    READ_TOPIC,
     WRITE_TOPIC,
     WRITE_TRANSACTIONAL_ID,
 )
+from strandline.vocabulary.groups import CommittedOffset, OffsetCommit
 from strandline.vocabulary.log import ProducerIdentity
-from strandline.vocabulary.transactions import AbortInLog, EndTransaction, InitTransactions, LogQuery
+from strandline.vocabulary.transactions import (
+    AbortInLog,
+    EndTransaction,
+    InitTransactions,
+    LogQuery,
+    TxnOffsetCommit,
+)
 from tests.integration.security.support.cases import GROUP, TOPIC, TRANSACTIONAL_ID, Case
 
 _ID: Final = TRANSACTIONAL_ID
@@ -39,7 +49,15 @@ _ADD: Final = AddPartitionsRequest((PartitionsOfTransaction(_ID, 1, 0, (OfTopic(
 _PARTITION: Final = TopicPartition(TOPIC, 0)
 _MARKERS: Final = WriteMarkersRequest((MarkerToWrite(1, 0, False, (OfTopic(TOPIC, (0,)),), 0),))
 
+_PRODUCER: Final = ProducerIdentity(1, 0)
+_OFFSETS: Final = OffsetCommit(GROUP, "", -1, {_PARTITION: CommittedOffset(0)})
+_KAFKA_OFFSETS: Final = TxnOffsetCommitRequest(
+    _ID, GROUP, 1, 0, (OfTopic(TOPIC, (OffsetToCommit(0, 0, -1, None),)),)
+)
+_COMMITS: Final = (WRITE_TRANSACTIONAL_ID, READ_GROUP, READ_TOPIC)
+
 TRANSACTION_CALLS: Final = (
+    Case(groups.TXN_OFFSET_COMMIT, TxnOffsetCommit(_ID, _PRODUCER, _OFFSETS), _COMMITS),
     Case(rpcs.FIND_TRANSACTION_COORDINATOR, _ID, (DESCRIBE_TRANSACTIONAL_ID,)),
     Case(rpcs.INIT_TRANSACTIONS, InitTransactions(_ID, 60_000), (WRITE_TRANSACTIONAL_ID,)),
     Case(
@@ -81,5 +99,6 @@ TRANSACTION_APIS: Final = (
         (DESCRIBE_TRANSACTIONAL_ID,),
         lambda answer: not answer.transactions,
     ),
+    Case(apis.TXN_OFFSET_COMMIT, _KAFKA_OFFSETS, _COMMITS, version=5),
     Case(apis.WRITE_TXN_MARKERS, _MARKERS, (CLUSTER_ACTION,)),
 )

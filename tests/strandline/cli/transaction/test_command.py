@@ -15,6 +15,7 @@ from strandline.ids import TRANSACTIONS_TOPIC
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.strandline.cli.support.shell import Shell
+from tests.waiting import eventually
 
 DEADLINE_S = 20.0
 ANY_AGE = ("--older-than", "0")
@@ -100,7 +101,14 @@ async def test_a_transaction_whose_coordinator_lost_its_log_is_found_and_aborted
         shutil.rmtree(folder)
     await cluster.start_broker(1)
     async with Admin(cluster.bootstrap) as admin:
-        await admin.elect_unclean()
+
+        async def led() -> bool:
+            """Its partitions are elected as soon as the controller knows that they have no leader."""
+            await admin.elect_unclean()
+            (found,) = await admin.describe_topics([TRANSACTIONS_TOPIC])
+            return all(each.leader > 0 for each in found.partitions)
+
+        await eventually(led)
     assert await shell.objects("transaction", "find-hanging") == []  # not that old
     (found,) = await shell.objects("transaction", "find-hanging", topic, *ANY_AGE)
     assert (found["topic"], found["partition"], found["start_offset"]) == (topic, 0, 2)

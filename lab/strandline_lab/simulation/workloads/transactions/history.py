@@ -51,7 +51,7 @@ class Attempt:
     asked_s: float = 0.0
     """When it asked first."""
     answered: bool = False
-    """It was told that it is so."""
+    """The answer said so."""
 
     @property
     def what(self) -> str:

@@ -1,6 +1,6 @@
 """The model of transactions: which records of a log are committed, and what that allows the clients to see.
 
-It knows only the log as it is in the end and what the clients were told. It shares no code with the brokers.
+It knows only the log as it is in the end and the answers to clients. It shares no code with the brokers.
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ class _Clients(Workload):
         client.close()
 
     async def _read_along(self) -> None:
-        """Returns once all readers have come to the end, or nobody waits for it."""
+        """Returns once all readers have come to the end, or none is left that waits."""
         history, readers = self._history, list[Reading]()
         async with asyncio.TaskGroup() as tasks:
             for number in range(READERS + 1):
