@@ -112,7 +112,7 @@ GROUPS: Final = (
         "self._carry_out(self._core.appended(write_id, error, self._now()))",
         "self._carry_out(self._core.appended(write_id, None, self._now()))",
         workloads=_GROUPS,
-        seed=14,
+        seed=18,
     ),
     Mutation(
         "a commit is answered before it is replicated",

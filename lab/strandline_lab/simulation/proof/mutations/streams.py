@@ -61,7 +61,7 @@ STREAMS: Final = (
         "self._state is not None and self._positions.origins.seen(content)",
         "self._positions.origins.seen(content) is None",
         workloads=_STREAMS,
-        seed=37,
+        seed=1,
     ),
     Mutation(
         "the next owner does not know which outputs were counted",

@@ -70,6 +70,7 @@ TRANSACTIONS: Final = (
         "    entry.unmarked = set(held.partitions)\n",
         "    entry.unmarked = set()\n",
         workloads=_TRANSACTIONS,
+        seed=77,
     ),
     Mutation(
         "a coordinator does not continue what the last one has decided",
@@ -78,7 +79,7 @@ TRANSACTIONS: Final = (
         "    elif held is not None and held.ending:\n        _mark(turn, entry, held)\n",
         "",
         workloads=_TRANSACTIONS,
-        seed=22,
+        seed=37,
     ),
     Mutation(
         "a coordinator does not watch the transactions that began under the last one",
@@ -105,7 +106,7 @@ TRANSACTIONS: Final = (
         "answers[name] or Transactional(producer, guard)",
         "Transactional(producer, guard) if answers else answers[name]",
         workloads=_TRANSACTIONS,
-        seed=31,
+        seed=14,
     ),
     Mutation(
         "a new producer gets the epoch of the one before it",
@@ -123,7 +124,7 @@ TRANSACTIONS: Final = (
         "    if asking == held.holder:\n",
         "    if held.holder and asking.producer_id == held.holder.producer_id:\n",
         workloads=_TRANSACTIONS,
-        seed=31,
+        seed=33,
     ),
     Mutation(
         "the offsets of an aborted transaction count",
@@ -177,6 +178,6 @@ TRANSACTIONS: Final = (
         "        error = answers[place]\n        if error is not None:\n",
         "        error = answers[place]\n        if error is not None and error.retriable:\n",
         workloads=_TRANSACTIONS,
-        seed=14,
+        seed=33,
     ),
 )
