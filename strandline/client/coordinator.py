@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from strandline.adapters.codecs.groups import FIND_COORDINATOR
 from strandline.client.addresses import reaching
@@ -15,9 +15,11 @@ from strandline.client.retry import retry
 from strandline.config.client import ClientSettings
 from strandline.errors import (
     BrokerNotAvailable,
+    CoordinatorLoading,
     CoordinatorNotAvailable,
     NotCoordinator,
     OutcomeUnknown,
+    RequestTimedOut,
     StrandlineError,
 )
 from strandline.ports import Clock, Method, Request, Response, Transport
@@ -26,6 +28,17 @@ from strandline.vocabulary.metadata import Endpoint
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+PASSING: Final = (
+    CoordinatorLoading,
+    NotCoordinator,
+    CoordinatorNotAvailable,
+    BrokerNotAvailable,
+    OutcomeUnknown,
+    RequestTimedOut,
+)
+"""Temporary errors: a coordinator moves, dies, or reads its log. After the last two the call may have been
+carried out: its connection broke, or its records are not committed yet."""
 
 
 class Coordinator:
@@ -92,6 +105,39 @@ class Coordinator:
                 )
         except TimeoutError:
             raise errors[-1] if errors else no_answer(self._kind, self.name, limit_s) from None
+
+    async def answer(
+        self,
+        method: Method[Request, Response],
+        request: Request,
+        on_retry: Callable[[StrandlineError], object] | None = None,
+    ) -> tuple[Response, Endpoint]:
+        """The coordinator's answer, and the coordinator, for administrators: repeated after PASSING errors.
+
+        `on_retry` gets the error of each try that another one follows. Raises CoordinatorNotAvailable
+        with the last error after the request timeout.
+        """
+
+        async def ask() -> tuple[Response, Endpoint]:
+            known = await self.find(tries_max=1)
+            return await self.call_at(known, method, request), known
+
+        limit_s = self._cluster.request_timeout_s
+        try:
+            return await retry(
+                ask,
+                f"{self._kind} {self.name} waits for its coordinator",
+                settings=self._settings,
+                clock=self._clock,
+                limit_s=limit_s,
+                retriable=lambda error: isinstance(error, PASSING),
+                on_retry=on_retry,
+            )
+        except PASSING as error:
+            raise CoordinatorNotAvailable(
+                f"{self._kind} {self.name!r} has no coordinator that answers within {limit_s:.1f} s: "
+                f"{error.message}"
+            ) from error
 
     async def call(
         self, method: Method[Request, Response], request: Request, *, timeout_s: float | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from strandline.adapters.codecs.groups import (
     DELETE_GROUP,
@@ -19,17 +18,11 @@ from strandline.client.coordinator import Coordinator
 from strandline.client.retry import retry
 from strandline.config.client import ClientSettings
 from strandline.errors import (
-    BrokerNotAvailable,
-    CoordinatorLoading,
-    CoordinatorNotAvailable,
     GroupIdNotFound,
     IllegalGeneration,
     NonEmptyGroup,
-    NotCoordinator,
     Outcome,
-    OutcomeUnknown,
     RebalanceInProgress,
-    RequestTimedOut,
     StrandlineError,
     UnknownMemberId,
     UnknownTopicOrPartition,
@@ -48,17 +41,6 @@ from strandline.vocabulary.groups import (
 from strandline.vocabulary.log import MetadataQuery
 from strandline.vocabulary.log_position import LogPosition
 from strandline.vocabulary.metadata import Endpoint
-
-PASSING: Final = (
-    CoordinatorLoading,
-    NotCoordinator,
-    CoordinatorNotAvailable,
-    BrokerNotAvailable,
-    OutcomeUnknown,
-    RequestTimedOut,
-)
-"""Temporary errors: a coordinator moves, dies, or reads its log. After the last two the call may have been
-carried out: its connection broke, or its records are not committed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +152,7 @@ class GroupAdmin:
         request: Request,
         on_retry: Callable[[StrandlineError], object] | None = None,
     ) -> tuple[Response, Endpoint]:
-        """Call the group's coordinator. Returns its answer, and the coordinator.
-
-        `on_retry` gets the error of each try that another one follows. Raises CoordinatorNotAvailable
-        with the last error after the request timeout.
-        """
+        """See `Coordinator.answer`."""
         coordinator = Coordinator(
             group,
             cluster=self._cluster,
@@ -182,23 +160,4 @@ class GroupAdmin:
             settings=self._settings,
             clock=self._clock,
         )
-
-        async def ask() -> tuple[Response, Endpoint]:
-            known = await coordinator.find(tries_max=1)
-            return await coordinator.call_at(known, method, request), known
-
-        limit_s = self._cluster.request_timeout_s
-        try:
-            return await retry(
-                ask,
-                f"group {group} waits for its coordinator",
-                settings=self._settings,
-                clock=self._clock,
-                limit_s=limit_s,
-                retriable=lambda error: isinstance(error, PASSING),
-                on_retry=on_retry,
-            )
-        except PASSING as error:
-            raise CoordinatorNotAvailable(
-                f"group {group!r} has no coordinator that answers within {limit_s:.1f} s: {error.message}"
-            ) from error
+        return await coordinator.answer(method, request, on_retry)

@@ -14,9 +14,8 @@ from strandline.adapters.codecs.transactions import (
     FIND_TRANSACTION_COORDINATOR,
     LIST_TRANSACTIONS,
 )
-from strandline.client.addresses import reaching
-from strandline.client.admin.groups import PASSING
 from strandline.client.cluster import Cluster
+from strandline.client.coordinator import Coordinator
 from strandline.client.leaders import Questions, ask_leaders
 from strandline.client.retry import retry
 from strandline.config.client import ClientSettings
@@ -140,33 +139,17 @@ class TransactionAdmin:
     async def _ask(
         self, transactional_id: str, method: Method[str, Response], retried: list[StrandlineError]
     ) -> tuple[Response, Endpoint]:
-        """The coordinator's answer, and the coordinator. `retried` gets the error of each try that another
-        one follows."""
-
-        async def ask() -> tuple[Response, Endpoint]:
-            known = await self._cluster.call_any(FIND_TRANSACTION_COORDINATOR, transactional_id)
-            with reaching("coordinator", known):
-                timeout_s = self._cluster.request_timeout_s
-                answer = await self._transport.call(
-                    known.address, method, transactional_id, timeout_s=timeout_s
-                )
-            return answer, known
-
-        try:
-            return await retry(
-                ask,
-                f"transactional id {transactional_id} waits for its coordinator",
-                settings=self._settings,
-                clock=self._clock,
-                limit_s=self._cluster.request_timeout_s,
-                retriable=lambda error: isinstance(error, PASSING),
-                on_retry=retried.append,
-            )
-        except PASSING as error:
-            raise CoordinatorNotAvailable(
-                f"transactional id {transactional_id!r} has no coordinator that answers within "
-                f"{self._cluster.request_timeout_s:.1f} s: {error.message}"
-            ) from error
+        """See `Coordinator.answer`. `retried` gets the error of each try that another one follows."""
+        coordinator = Coordinator(
+            transactional_id,
+            cluster=self._cluster,
+            transport=self._transport,
+            settings=self._settings,
+            clock=self._clock,
+            find=FIND_TRANSACTION_COORDINATOR,
+            kind="transactional id",
+        )
+        return await coordinator.answer(method, transactional_id, retried.append)
 
     # --- logs --------------------------------------------------------------------------------
 
