@@ -63,6 +63,10 @@ class Transactional:
     guard: int | None
 
 
+Rights = Mapping[TopicPartition, Transactional | StrandlineError]
+"""The rights to begin a producer's transaction in partitions, or why there is none."""
+
+
 class ProduceEntry(NamedTuple):
     """A batch to append to one partition."""
 

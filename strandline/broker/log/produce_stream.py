@@ -27,7 +27,7 @@ from strandline.security.rights import WRITE_TRANSACTIONAL_ID
 from strandline.serving.charging import charged_time, paid
 from strandline.tasks import Slices
 from strandline.turns import Turns
-from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult, Transactional
+from strandline.vocabulary.log import ProduceEntry, ProduceMessage, ProduceResult, Rights, Transactional
 
 RESULTS_MAX: Final = 500
 """Results in one message of a produce stream: even with the longest error messages they fit
@@ -37,9 +37,6 @@ MESSAGE_BYTES_MAX."""
 _BOTH: Final = (Quota.PRODUCER_BYTE_RATE, Quota.REQUEST_PERCENTAGE)
 
 ProduceReply = Reply[Sequence[ProduceResult]]
-Rights = Mapping[TopicPartition, Transactional | StrandlineError]
-"""The rights to begin a producer's transaction in partitions, or why there is none."""
-
 _NO_RIGHTS: Final[Rights] = {}
 
 

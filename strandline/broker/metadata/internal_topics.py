@@ -33,6 +33,9 @@ STATE_SEGMENT_BYTES: Final = 8 * MIB
 """Of coordinators' topics. A new coordinator reads what was not compacted yet, which is at least the last
 segment."""
 
+_OF_COORDINATORS: Final = {"cleanup.policy": "compact", "segment.bytes": str(STATE_SEGMENT_BYTES)}
+"""The config of a topic whose leaders are coordinators."""
+
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
@@ -50,7 +53,7 @@ def offsets_topic(settings: BrokerSettings) -> InternalTopic:
         OFFSETS_TOPIC,
         settings.offsets_topic_partitions,
         settings.offsets_topic_replication_factor,
-        {"cleanup.policy": "compact", "segment.bytes": str(STATE_SEGMENT_BYTES)},
+        _OF_COORDINATORS,
     )
 
 
@@ -59,7 +62,7 @@ def transactions_topic(settings: BrokerSettings) -> InternalTopic:
         TRANSACTIONS_TOPIC,
         settings.transaction_state_topic_partitions,
         settings.transaction_state_topic_replication_factor,
-        {"cleanup.policy": "compact", "segment.bytes": str(STATE_SEGMENT_BYTES)},
+        _OF_COORDINATORS,
     )
 
 

@@ -6,6 +6,7 @@ whole snapshot and the batches after it.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -88,13 +89,14 @@ def load_producers(
 
 def _forget_removed(transactions: Transactions, segments: list[Segment], clean_offset: int) -> None:
     """A reader would leave out what came after the records of a transaction whose marker it does not see."""
-    removed = set[int]()
+    removed, bases = set[int](), [segment.base_offset for segment in segments]
     for _, _, marker in transactions.aborted(0, clean_offset):
-        for segment in segments:
-            if marker < clean_offset and segment.base_offset <= marker < segment.next_offset:
-                header = next(segment.headers(segment.boundary_of(marker), segment.size))
-                if not header.is_control:
-                    removed.add(marker)
+        at = bisect_right(bases, marker) - 1
+        if marker < clean_offset and at >= 0:
+            segment = segments[at]
+            header = next(segment.headers(segment.boundary_of(marker), segment.size))
+            if not header.is_control:
+                removed.add(marker)
     transactions.forget_aborted(removed)
 
 

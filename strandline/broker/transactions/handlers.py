@@ -207,7 +207,7 @@ class TransactionHandlers:
     # --- leaders -----------------------------------------------------------------------------
 
     async def admit(self, batch: AdmissionBatch, caller: Caller) -> Sequence[Admitted]:
-        """Answers leaders of partitions, each question by itself. The leader has checked its client's rights.
+        """Answers leaders of partitions, each question alone. The leader has checked its client's rights.
         Raises as `Access.check_broker`."""
         self._access.check_broker(caller, batch.broker_id)
         async with asyncio.TaskGroup() as tasks:

@@ -8,14 +8,11 @@ from typing import Final
 
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.transactions.admission import TransactionAdmission
-from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
-from strandline.records import HEADER_BYTES, BatchHeader
+from strandline.records.header import HEADER_BYTES, BatchHeader, Bytes, in_transaction
 from strandline.tasks import pipelined
-from strandline.vocabulary.log import ProducerIdentity, Transactional
+from strandline.vocabulary.log import ProducerIdentity, Rights, Transactional
 
-Rights = Mapping[TopicPartition, Transactional | StrandlineError]
-"""The right for each partition, or why there is none."""
 _Asked = tuple[ProducerIdentity, Mapping[TopicPartition, int | None]]
 """A producer, and the guards of its partitions."""
 PRODUCERS_IN_FLIGHT_MAX: Final = 8
@@ -29,21 +26,19 @@ class TransactionRights:
         self._manager = manager
         self._admission = admission
 
-    def wanted(self, name: TopicPartition, batch: bytes) -> bool:
+    def wanted(self, name: TopicPartition, batch: Bytes) -> bool:
         """Whether the batch would begin its producer's transaction in this partition, which is led here."""
-        if len(batch) < HEADER_BYTES:
-            return False
-        header = BatchHeader.parse(batch)
-        if not header.is_transactional:
+        if len(batch) < HEADER_BYTES or not in_transaction(batch):
             return False
         replica = self._manager.find(name)
         if replica is None or replica.leadership is None:
             return False  # refused when it is appended
+        header = BatchHeader.parse(batch)
         known = replica.log.producers.transactions.of(header.producer_id)
         return known is None or known.epoch < header.producer_epoch
 
     async def of(
-        self, transactional_id: str, batches: Mapping[TopicPartition, bytes], *, add: bool
+        self, transactional_id: str, batches: Mapping[TopicPartition, Bytes], *, add: bool
     ) -> Rights:
         """The rights for these batches, which are wanted. `add`: see `TransactionAdmission.admit`."""
         asked: dict[ProducerIdentity, dict[TopicPartition, int | None]] = {}
@@ -56,13 +51,7 @@ class TransactionRights:
         found = await pipelined(ask, asked.items(), in_flight_max=PRODUCERS_IN_FLIGHT_MAX)
         return {name: right for rights in found for name, right in rights.items()}
 
-    async def _of_producer(
-        self,
-        transactional_id: str,
-        asked: tuple[ProducerIdentity, Mapping[TopicPartition, int]],
-        *,
-        add: bool,
-    ) -> Rights:
+    async def _of_producer(self, transactional_id: str, asked: _Asked, *, add: bool) -> Rights:
         producer, guards = asked
         answers = await self._admission.admit(transactional_id, producer, tuple(guards), add=add)
         return {name: answers[name] or Transactional(producer, guard) for name, guard in guards.items()}

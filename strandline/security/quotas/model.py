@@ -65,7 +65,7 @@ _OF_CALLERS: Final = frozenset(Quota) - _OF_ADDRESSES
 @dataclass(frozen=True, slots=True)
 class QuotaEntity:
     """Whom a quota is for: a user, a client id, a user with a client id, or an address, which is in its one
-    spelling. None: any, together with all others. DEFAULT: any, each by itself. Raises InvalidRequest."""
+    spelling. None: any, together with all others. DEFAULT: any, each alone. Raises InvalidRequest."""
 
     user: str | None = None
     client_id: str | None = None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.rpc.request_times import RequestTimes
-from strandline.broker.log.produce_stream import ProduceStream, Rights
+from strandline.broker.log.produce_stream import ProduceStream
 from strandline.errors import (
     ConcurrentTransactions,
     InvalidTransactionState,
@@ -25,6 +25,7 @@ from strandline.vocabulary.log import (
     ProduceMessage,
     ProduceResult,
     ProducerIdentity,
+    Rights,
     Transactional,
 )
 from tests.broker.kafka.support.asking import log_handlers

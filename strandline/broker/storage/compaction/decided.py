@@ -12,6 +12,7 @@ from collections.abc import Iterable, Set
 
 from strandline.broker.core.replication.transactions import AbortedTransaction
 from strandline.records import BatchHeader, without_transaction
+from strandline.records.header import in_transaction
 
 
 class DecidedTransactions:
@@ -33,7 +34,7 @@ class DecidedTransactions:
 
     def committed(self, header: BatchHeader, left: bytes | None, needed: Set[int]) -> bytes | None:
         """What is left of a committed batch, if need be without the mark of its transaction."""
-        if left is None or not BatchHeader.parse(left).is_transactional:
+        if left is None or not in_transaction(left):
             return left
         if header.base_offset in needed:
             self._marked.add(header.producer_id)

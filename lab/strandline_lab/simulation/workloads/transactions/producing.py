@@ -36,7 +36,7 @@ SLOW_RATE: Final = 1 / 25
 SLOW_S: Final = 2.0
 DEATH_RATE: Final = 1 / 2
 REQUESTS_MAX: Final = 60
-"""A life that ends by itself ends with one of this number of requests, or soon after it has left."""
+"""A life that no fault ends, ends with one of this number of requests, or soon after it has left."""
 DEATH_S_MAX: Final = 0.003
 LEFT_OPEN_RATE: Final = 1 / 2
 """The part of the last lives that leave their transaction open."""

@@ -26,15 +26,15 @@ from strandline.broker.kafka.wire.produce import (
 )
 from strandline.broker.kafka.wire.topics import OfTopic, answering, count, each_partition, with_partitions
 from strandline.broker.log.handlers import Handlers
-from strandline.broker.transactions.rights import Rights, TransactionRights
+from strandline.broker.transactions.rights import TransactionRights
 from strandline.errors import CorruptMessage, ErrorCode, InvalidRecord, StrandlineError, UnknownProducerId
 from strandline.ids import ACKS_ALL, TopicPartition
 from strandline.ports import Clock, Reply
-from strandline.records.header import in_transaction
+from strandline.records.header import Bytes, in_transaction
 from strandline.security.quotas.model import Quota
 from strandline.security.rights import WRITE_TRANSACTIONAL_ID
 from strandline.tasks import Slices
-from strandline.vocabulary.log import ProduceEntry, Transactional
+from strandline.vocabulary.log import ProduceEntry, Rights, Transactional
 
 BATCHES_FIRST: Final = 3
 """The first version whose batches have the format of the log."""
@@ -167,9 +167,9 @@ class ProduceApi:
 
     def _beginning(
         self, request: ProduceRequest, names: Iterable[TopicPartition], call: Call
-    ) -> dict[TopicPartition, bytes]:
+    ) -> dict[TopicPartition, Bytes]:
         """The batches that would begin their producer's transaction in a log that the caller may write."""
-        found = (bytes(each.records or b"") for _, each in each_partition(request.topics))
+        found = (each.records or b"" for _, each in each_partition(request.topics))
         batches = zip(names, found, strict=True)
         return {
             name: batch
