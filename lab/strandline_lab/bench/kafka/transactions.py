@@ -10,7 +10,7 @@ from strandline_lab.bench.kafka.processes import CONTROL_CLIENT, PARTITIONS, run
 
 CLIENT: Final = "strandline_lab.bench.kafka.transaction_client"
 TRANSACTIONS, RECORDS, BYTES = 2_000, 10, 1_024
-BULK: Final = 500_000
+BULK: Final = 2_000_000
 EVERY_MS: Final = 100
 BULK_BYTES: Final = 100
 
