@@ -24,7 +24,7 @@ from strandline.broker.storage.state_files.checkpoint import Checkpoint
 from strandline.broker.storage.state_files.epoch_file import EPOCH_FILE, read_epochs
 from strandline.broker.storage.state_files.log_state import LogState
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX, DESCRIPTION, Description
-from strandline.records import decode
+from strandline.records import decode, iterate
 
 WATERMARKS_FILE: Final = "watermarks"
 COMPACTED: Final = "compact"
@@ -146,11 +146,15 @@ def _survey(replica: Replica) -> None:
 
 
 def records(log_id: LogId, replica: Replica, end: int) -> Iterator[Logged]:
-    """The records from the start of a log to before an offset. Raises OSError, CorruptMessage."""
+    """The records from the start of a log to before an offset, without the markers of transactions. Raises
+    OSError, CorruptMessage."""
     with _reading() as read:
         for batch in replica.batches:
             if batch.next_offset > replica.start and batch.base_offset < end:
-                for record in decode(read(batch), from_offset=replica.start):
+                data = read(batch)
+                if any(header.is_control for header in iterate(data)):
+                    continue
+                for record in decode(data, from_offset=replica.start):
                     if record.offset < end:
                         yield Logged(log_id.topic, log_id.partition, record.offset, record.value)
 

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     help="Records in one write; default: 2,000,000.",
 )  # fmt: skip
 @click.option("--skip-lost", is_flag=True, help="Skip records that the topic lost before they were archived.")
+@click.option(
+    "--isolation", type=click.Choice(["committed", "uncommitted"]),
+    help="Of a new archive: without records of open and aborted transactions (the default), or with all.",
+)  # fmt: skip
 @master_option
 @pass_invocation
 def archive(
@@ -45,16 +49,18 @@ def archive(
     compare: bool,
     batch_records: int | None,
     skip_lost: bool,
+    isolation: str | None,
     master: str,
 ) -> None:
     """Keep TOPIC as Parquet files in DIR, by topic and day; another run adds the new records.
 
     The archive has each record once, even if a process is killed in between. With --check, compares the files
     and the topic up to the end of DIR: for each partition the number of records, their offsets, and a digest
-    of all their contents. Exit status 2 if they differ.
+    of all their contents. Exit status 2 if they differ. Later runs and checks keep the isolation of DIR.
     """
     if compare and (follow or skip_lost or batch_records is not None):
-        raise click.UsageError("--check writes nothing: it goes with --to and --master only")
+        raise click.UsageError("--check writes nothing: it goes with --to, --isolation and --master only")
+    level = None if isolation is None else f"read_{isolation}"
     cluster = connection_of(invocation)
     doing = f"{'comparing' if compare else 'archiving'} {topic}"
     spark = open_session(invocation, master, f"archive {topic}", doing)
@@ -69,7 +75,7 @@ def archive(
         if compare:
             from strandline.pipeline.jobs.archive_check import run as check
 
-            found = check(spark, cluster, topic, place(directory))
+            found = check(spark, cluster, topic, place(directory), isolation=level)
             show_check(invocation.out, topic, found)
             if not found.sound:
                 click.get_current_context().exit(DIFFERS)
@@ -82,6 +88,7 @@ def archive(
             every_s=every_s if follow else None,
             batch_records=batch_records or BATCH_RECORDS,
             skip_lost=skip_lost,
+            isolation=level,
             stopped=stop.event.is_set,
             on_progress=lambda progress: _show_progress(invocation, progress),
         )

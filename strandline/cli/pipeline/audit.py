@@ -10,6 +10,7 @@ import click
 
 from strandline.auditing.checks import CHECKS, Finding
 from strandline.cli.pipeline.spark import DIFFERS, connection_of, master_option, open_session
+from strandline.cli.records.consume import isolation_option
 from strandline.cli.shell.command import Command, Invocation, pass_invocation
 
 
@@ -26,16 +27,24 @@ from strandline.cli.shell.command import Command, Invocation, pass_invocation
     "--limit", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
     help="Maximum number of findings of each kind.",
 )  # fmt: skip
+@isolation_option
 @master_option
 @pass_invocation
 def audit(
-    invocation: Invocation, histories: Sequence[Path], topics: Sequence[str], limit: int, master: str
+    invocation: Invocation,
+    histories: Sequence[Path],
+    topics: Sequence[str],
+    limit: int,
+    isolation: str,
+    master: str,
 ) -> None:
     """Compare each HISTORY, written by a run of `strandline verify`, with the present topics.
 
     Finds records that are lost, duplicated, out of order, skipped, or present though they failed; offsets
     with two values; and high watermarks that went back. Exit status 2 if there is any finding. The HISTORY of
     a killed client may end in half a line. As JSON, a line is a finding.
+
+    Give the --isolation that the readers had: those of committed records pass over the others rightly.
     """
     cluster = connection_of(invocation)
     spark = open_session(invocation, master, "audit", f"reading {', '.join(topics)}")
@@ -43,7 +52,12 @@ def audit(
 
     try:
         found, silent = run(
-            spark, cluster, list(dict.fromkeys(histories)), list(dict.fromkeys(topics)), limit
+            spark,
+            cluster,
+            list(dict.fromkeys(histories)),
+            list(dict.fromkeys(topics)),
+            limit,
+            isolation=f"read_{isolation}",
         )
     finally:
         spark.stop()

@@ -120,6 +120,12 @@ async def read_until(
             limits.note(len(records))
 
 
+isolation_option = click.option(
+    "--isolation", type=click.Choice(["committed", "uncommitted"]), default="uncommitted", show_default=True,
+    help="Leave out records of transactions that are open or aborted, or read all.",
+)  # fmt: skip
+
+
 @click.command(cls=Command)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
 @from_option
@@ -133,10 +139,7 @@ async def read_until(
     "--on-undecodable", type=click.Choice(["raise", "skip"]), default="raise", show_default=True,
     help="How to treat a batch that cannot be decoded: end with its offsets, or skip and log it.",
 )  # fmt: skip
-@click.option(
-    "--isolation", type=click.Choice(["committed", "uncommitted"]), default="uncommitted", show_default=True,
-    help="Leave out records of transactions that are open or aborted, or print all.",
-)  # fmt: skip
+@isolation_option
 @group_options
 @pass_invocation
 def consume(

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from strandline.cli.records.consume import Limits, assign_from, read_until
+from strandline.cli.records.consume import Limits, assign_from, isolation_option, read_until
 from strandline.cli.records.produce import ACKS, acks_option, compression_option, timeout_option
 from strandline.cli.records.start import Start, from_option
 from strandline.cli.records.subscription import Membership, group_options, report_changes, subscribe
@@ -220,6 +220,7 @@ def verify_produce(
     "--max-poll-interval-ms", type=click.IntRange(min=1), metavar="MS",
     help="Time that the work on one record may take; with --by-hand.",
 )  # fmt: skip
+@isolation_option
 @group_options
 @pass_invocation
 def verify_consume(
@@ -233,6 +234,7 @@ def verify_consume(
     by_hand: bool,
     block: float | None,
     max_poll_interval_ms: int | None,
+    isolation: str,
     membership: Membership,
 ) -> None:
     """Read TOPIC until SIGTERM or a limit, with a line for every record received.
@@ -271,11 +273,9 @@ def verify_consume(
             limits.note()
             history.owned(event, topic, partitions, who)
 
-        async with Consumer(
-            invocation.bootstrap_servers(),
-            **(settings or {"offset_reset": "none"}),
-            **invocation.client_settings(),
-        ) as consumer:
+        given = settings or {"offset_reset": "none"}
+        reading = {"isolation_level": f"read_{isolation}", **invocation.client_settings()}
+        async with Consumer(invocation.bootstrap_servers(), **given, **reading) as consumer:
             if settings is None:
                 partitions = await assign_from(consumer, [topic], partition, start)
                 history.note("assigned", topic=topic, partitions=[each.partition for each in partitions])

@@ -35,6 +35,7 @@ ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN = "assign", "subscribe", "subscribePattern"
 _SELECTIONS: Final = (ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN)
 
 ISOLATION: Final = "kafka.isolation.level"
+READ_UNCOMMITTED: Final = "read_uncommitted"
 READ_COMMITTED: Final = "read_committed"
 
 SOURCE_OPTIONS: Final = (
@@ -176,7 +177,7 @@ def source_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         min_partitions=read.whole("minPartitions", 1) or 0,
         max_records=read.whole("maxRecordsPerPartition", 1),
         include_headers=read.flag("includeHeaders", False),
-        isolation=read.one_of(ISOLATION, ("read_uncommitted", READ_COMMITTED)),
+        isolation=read.one_of(ISOLATION, (READ_UNCOMMITTED, READ_COMMITTED)),
         poll_timeout_ms=read.whole("pollTimeoutMs", 1) or 120_000,
         retries=retries,
         retry_interval_ms=1_000 if interval_ms is None else interval_ms,

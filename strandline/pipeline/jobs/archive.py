@@ -30,6 +30,7 @@ from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.core.offsets import StreamOffset
+from strandline.pipeline.core.options import ISOLATION, READ_COMMITTED, READ_UNCOMMITTED
 from strandline.pipeline.jobs.checkpoint import Checkpoint, local_path
 from strandline.pipeline.jobs.records import spark_errors
 from strandline.pipeline.source import columns
@@ -82,14 +83,19 @@ def run(
     every_s: float | None = None,
     batch_records: int = BATCH_RECORDS,
     skip_lost: bool = False,
+    isolation: str | None = None,
     stopped: Callable[[], bool] = lambda: False,
     on_progress: Callable[[Mapping[str, Any]], None] = lambda progress: None,
 ) -> Archived:
     """Add the missing records of the topic to the archive in `directory` (a path, or a URL that Spark knows);
     with `every_s` continue at that interval, until it is `stopped`. A batch has about `batch_records`.
 
+    An archive is of committed records, unless it begins with another `isolation`; it keeps the one that it
+    began with.
+
     `on_progress` is called with Spark's progress of each batch. Raises SettingsError if the folder belongs to
-    another topic, is incomplete or damaged, was moved or has foreign files, or another process writes to it;
+    another topic, is incomplete or damaged, was moved or has foreign files, has another isolation, or another
+    process writes to it;
     JobFailed, also for records that were lost before they were archived, unless `skip_lost`.
     """
     with spark_errors(), _alone(spark, directory):
@@ -102,6 +108,8 @@ def run(
             raise SettingsError(
                 f"{directory} has files that no archive there wrote, such as {others[0]}: give another folder"
             )
+        level = isolation_of(checkpoint, directory, isolation)
+        checkpoint.keep_isolation(level)
         removed = remove_leftovers(spark, directory)
         options = {
             **cluster.options,
@@ -109,6 +117,7 @@ def run(
             "startingOffsets": "earliest",
             "includeHeaders": "true",
             "maxOffsetsPerTrigger": str(batch_records),
+            ISOLATION: level,
             "failOnDataLoss": str(not skip_lost).lower(),
         }
         stream = spark.readStream.format("strandline").options(**options).load()
@@ -143,6 +152,20 @@ def check_topic(archived: StreamOffset, topic: str, directory: str) -> None:
         raise SettingsError(
             f"{directory} is the archive of {', '.join(sorted(topics))}: give {topic} a folder of its own"
         )
+
+
+def isolation_of(checkpoint: Checkpoint, directory: str, wanted: str | None) -> str:
+    """The isolation level of an archive: what it began with, or what is `wanted` of one that has not begun.
+    Raises SettingsError if it has another one than is wanted."""
+    if not checkpoint.begun():
+        return wanted or READ_COMMITTED
+    kept = checkpoint.isolation() or READ_UNCOMMITTED
+    if wanted not in (None, kept):
+        raise SettingsError(
+            f"{directory} is an archive with isolation {kept}, not {wanted}: leave the isolation out, or "
+            "give another folder"
+        )
+    return kept
 
 
 def _wait(

@@ -24,8 +24,8 @@ from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.connection import Connection
 from strandline.pipeline.core.offsets import Offsets, StreamOffset, as_text
-from strandline.pipeline.core.options import Selection
-from strandline.pipeline.jobs.archive import check_topic, leftovers, schema
+from strandline.pipeline.core.options import ISOLATION, READ_COMMITTED, Selection
+from strandline.pipeline.jobs.archive import check_topic, isolation_of, leftovers, schema
 from strandline.pipeline.jobs.checkpoint import Checkpoint
 from strandline.pipeline.jobs.records import ON_DISK, JobFailed, kept, spark_errors
 from strandline.pipeline.loop_thread import call
@@ -156,37 +156,44 @@ def differences(archive: DataFrame, topic: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The present topic: its id, whether it is compacted, the starts and ends of its partitions."""
+    """The present topic: its id, whether it is compacted, the starts and ends of its partitions for readers
+    of this isolation level."""
 
     topic_id: str
+    isolation: str
     compacted: bool
     starts: Mapping[int, int]
     ends: Mapping[int, int]
 
 
-def run(spark: SparkSession, cluster: Connection, topic: str, directory: str) -> Check:
-    """Compare an archive with its topic. Raises SettingsError if one of them does not exist, or the archive
-    belongs to another topic; JobFailed."""
+def run(
+    spark: SparkSession, cluster: Connection, topic: str, directory: str, *, isolation: str | None = None
+) -> Check:
+    """Compare an archive with its topic, at the archive's isolation level. Raises SettingsError if one of
+    them does not exist, or the archive belongs to another topic or has another `isolation`; JobFailed."""
     with spark_errors():
-        archived = Checkpoint(spark, directory).end()
+        checkpoint = Checkpoint(spark, directory)
+        archived = checkpoint.end()
         if archived is None:
             raise SettingsError(
                 f"there is no archive in {directory}: `pipeline archive {topic} --to` makes one"
             )
         check_topic(archived, topic, directory)
+        level = isolation_of(checkpoint, directory, isolation)
         for _ in range(TRIES_MAX - 1):
-            logs = call(_logs(cluster, topic))
+            logs = call(_logs(cluster, topic, level))
             try:
                 return _compare(spark, cluster, topic, directory, archived, logs)
             except (PySparkException, Py4JError):
                 # If retention removed records during the read, compare from the new start on.
-                if call(_logs(cluster, topic)).starts == logs.starts:
+                if call(_logs(cluster, topic, level)).starts == logs.starts:
                     raise
-        return _compare(spark, cluster, topic, directory, archived, call(_logs(cluster, topic)))
+        return _compare(spark, cluster, topic, directory, archived, call(_logs(cluster, topic, level)))
 
 
-async def _logs(cluster: Connection, topic: str) -> Logs:
-    async with ClusterFacts(cluster.bootstrap, **cluster.settings) as facts:
+async def _logs(cluster: Connection, topic: str, isolation: str) -> Logs:
+    stable = isolation == READ_COMMITTED
+    async with ClusterFacts(cluster.bootstrap, stable=stable, **cluster.settings) as facts:
         snapshot = await facts.snapshot(Selection(topics=(topic,)))
     if snapshot.missing:
         raise SettingsError(f"topic {topic!r} no longer exists: there is nothing to compare with")
@@ -195,6 +202,7 @@ async def _logs(cluster: Connection, topic: str) -> Logs:
     bounds = {name.partition: bounds for name, bounds in snapshot.bounds.items()}
     return Logs(
         snapshot.ids[topic],
+        isolation,
         "compact" in described.config.get("cleanup.policy", ""),
         {number: bounds.start for number, bounds in bounds.items()},
         {number: bounds.end for number, bounds in bounds.items()},
@@ -216,7 +224,7 @@ def _compare(
         if logs.ends.get(number, 0) < end
     ]
     with _read(spark, directory) as (ours, unreadable):
-        rest = hashed(_topic(spark, cluster, topic, logs.starts, _ends(logs, archived_ends)))
+        rest = hashed(_topic(spark, cluster, topic, logs, _ends(logs, archived_ends)))
         check = compared(ours, rest, logs, archived_ends)
     lying_about = len(leftovers(spark, directory))
     notes = list(check.notes)
@@ -284,9 +292,10 @@ def _by_partition(frame: DataFrame) -> dict[int, Fingerprint]:
 
 
 def _topic(
-    spark: SparkSession, cluster: Connection, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+    spark: SparkSession, cluster: Connection, topic: str, logs: Logs, ends: Mapping[int, int]
 ) -> DataFrame:
     """The topic's records to compare with, of the partitions that have any."""
+    starts = logs.starts
     some = {number: end for number, end in ends.items() if starts.get(number, 0) < end}
     if not some:
         return spark.createDataFrame([], schema())
@@ -299,6 +308,7 @@ def _topic(
         "startingOffsets": as_text(begin),
         "endingOffsets": as_text(end),
         "includeHeaders": "true",
+        ISOLATION: logs.isolation,
     }
     return spark.read.format("strandline").options(**options).load()
 

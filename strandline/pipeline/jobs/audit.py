@@ -22,7 +22,7 @@ from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.pipeline.core import offsets
 from strandline.pipeline.core.connection import Connection
-from strandline.pipeline.core.options import Selection
+from strandline.pipeline.core.options import ISOLATION, READ_COMMITTED, READ_UNCOMMITTED, Selection
 from strandline.pipeline.jobs import audit_facts as facts
 from strandline.pipeline.jobs.audit_checks import COLUMNS, Known, all_findings
 from strandline.pipeline.jobs.history_events import read_events
@@ -107,21 +107,23 @@ def run(
     histories: Sequence[Path],
     topics: Sequence[str],
     most: int = MOST,
+    *,
+    isolation: str = READ_UNCOMMITTED,
 ) -> Audited:
     """Audit histories against the present topics. Clients that are still writing are judged by what they have
-    written.
+    written. With the `isolation` of readers of committed records, the log is what is committed of it.
 
     Raises InvalidHistory, UnknownTopicOrPartition, InvalidRequest for a compacted topic and for one without
     an event in any history, JobFailed.
     """
     size = sum(path.stat().st_size for path in histories)
     with spark_errors(), suited(spark, size), read_events(spark, histories) as read:
-        spans = call(_spans(cluster, topics))
+        spans = call(_spans(cluster, topics, stable=isolation == READ_COMMITTED))
         silent = _silent(read.topics, histories, topics)
         starts = {TopicPartition(*name): span.start for name, span in spans.items()}
         ends = {TopicPartition(*name): span.end for name, span in spans.items()}
         bounds = {"startingOffsets": offsets.as_text(starts), "endingOffsets": offsets.as_text(ends)}
-        log = records(spark, cluster, ",".join(topics), **bounds)
+        log = records(spark, cluster, ",".join(topics), **bounds, **{ISOLATION: isolation})
         with findings(read.events, log, spans, [str(path) for path in histories], most=most) as frame:
             return Audited(found(frame), silent)
 
@@ -159,8 +161,9 @@ def suited(spark: SparkSession, size: int) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
-async def _spans(cluster: Connection, topics: Sequence[str]) -> dict[tuple[str, int], Span]:
-    """The present logs of these topics, once all of them have a leader that knows its high watermark."""
+async def _spans(cluster: Connection, topics: Sequence[str], *, stable: bool) -> dict[tuple[str, int], Span]:
+    """The present logs of these topics, once all of them have a leader that knows its high watermark.
+    `stable`: up to the first open transaction."""
     async with Admin(cluster.bootstrap, **cluster.settings) as admin:
         for topic in (await admin.metadata(topics)).topics:
             if "compact" in topic.config.get(CLEANUP_POLICY, ""):
@@ -169,7 +172,11 @@ async def _spans(cluster: Connection, topics: Sequence[str]) -> dict[tuple[str, 
                     "lost ones cannot be detected"
                 )
     async with ClusterFacts(
-        cluster.bootstrap, retries=LEADER_WAIT_S, retry_interval_ms=1_000, **cluster.settings
+        cluster.bootstrap,
+        retries=LEADER_WAIT_S,
+        retry_interval_ms=1_000,
+        stable=stable,
+        **cluster.settings,
     ) as known:
         snapshot = await known.snapshot(Selection(topics=tuple(topics)))
     return {(name.topic, name.partition): Span(at.start, at.end) for name, at in snapshot.bounds.items()}

@@ -13,11 +13,14 @@ from pyspark.sql import SparkSession
 
 from strandline.errors import SettingsError
 from strandline.pipeline.core.offsets import StreamOffset
+from strandline.pipeline.core.options import READ_COMMITTED, READ_UNCOMMITTED
 from strandline.pipeline.spark.messages import message_of
 
 OFFSETS: Final = "_checkpoint/offsets"
 COMMITS: Final = "_checkpoint/commits"
 METADATA: Final = "_checkpoint/metadata"
+LEVEL: Final = "_checkpoint/isolation"
+"""Which isolation level the archive has; archives of earlier versions, of all records, lack it."""
 SINK: Final = "_spark_metadata"
 COMPACT: Final = ".compact"
 
@@ -69,6 +72,25 @@ class Checkpoint:
     def begun(self) -> bool:
         """Whether any batch was begun."""
         return bool(self._batches(OFFSETS))
+
+    def isolation(self) -> str | None:
+        """The isolation level that `keep_isolation` wrote; None if it never did. Raises SettingsError if it
+        is damaged."""
+        if not self._exists(LEVEL):
+            return None
+        lines = self._lines(LEVEL)
+        if len(lines) != 1 or lines[0] not in (READ_COMMITTED, READ_UNCOMMITTED):
+            raise self._damaged(LEVEL, f"it has {lines!r}")
+        return lines[0]
+
+    def keep_isolation(self, level: str) -> None:
+        """Writes the isolation level of the archive."""
+        path = self._path(LEVEL)
+        stream = path.getFileSystem(self._hadoop()).create(path, True)
+        try:
+            stream.write(bytearray(f"{level}\n".encode()))
+        finally:
+            stream.close()
 
     def _incomplete(self, folder: str, why: str) -> SettingsError:
         return SettingsError(

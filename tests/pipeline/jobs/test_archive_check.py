@@ -109,7 +109,8 @@ def compared(
     spark: SparkSession, kept: list[dict[str, Any]], topic: list[dict[str, Any]], **logs: Any
 ) -> archive_check.Check:
     """An archive up to offset 6 of partition 0, of a topic that begins at 3 and continues."""
-    facts = {"topic_id": "id", "compacted": False, "starts": {0: 3, 1: 0}, "ends": {0: 90, 1: 0}, **logs}
+    facts = {"topic_id": "id", "isolation": "read_committed", "compacted": False, **logs}
+    facts |= {"starts": {0: 3, 1: 0}, "ends": {0: 90, 1: 0}}
     sides = [archive_check.hashed(rows(spark, *side)) for side in (kept, topic)]
     return archive_check.compared(sides[0], sides[1], archive_check.Logs(**facts), {0: 6, 1: 0})
 
