@@ -17,9 +17,9 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/adapters": 14_200,
     "strandline/auditing": 1_170,
     "strandline/broker": 41_270,
-    "strandline/cli": 6_890,
+    "strandline/cli": 6_910,
     "strandline/client": 6_080,
-    "strandline/config": 1_740,
+    "strandline/config": 1_745,
     "strandline/console": 13_290,
     "strandline/consumer": 6_350,
     "strandline/controller": 9_310,
@@ -34,7 +34,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/security": 3_790,
     "strandline/serving": 434,
     "strandline/simulation": 4_130,
-    "strandline/streams": 6_570,
+    "strandline/streams": 6_750,
     "strandline/testing": 1_650,
     "strandline/vocabulary": 2_880,
     "lab/strandline_lab": 24,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 12_600,
-    "tests": 143_410,
+    "tests": 143_700,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from pydantic import Field, field_validator
 
 from strandline.config.client import ClientSettings
 from strandline.config.limits import GROUP_ID_LENGTH_MAX, INTERVAL_MS_MAX, KIB, RECORDS_BYTES_MAX
+
+AT_LEAST_ONCE: Final = "at_least_once"
+EXACTLY_ONCE: Final = "exactly_once"
 
 
 class StreamsSettings(ClientSettings):
@@ -29,6 +33,13 @@ class StreamsSettings(ClientSettings):
     """The address at which this member answers queries for its state, in a format of the
     application's choice. Other members look it up by key."""
     client_id: str = Field(default="streams", strict=True, max_length=GROUP_ID_LENGTH_MAX)
+    processing_guarantee: str = Field(default=AT_LEAST_ONCE, pattern=f"^({AT_LEAST_ONCE}|{EXACTLY_ONCE})$")
+    """at_least_once: stores have each record once, and topics may have an output twice after a crash;
+    exactly_once: outputs, stores and offsets of a commit are one transaction, of which readers of committed
+    records see all or nothing. All members have the same one."""
+    transaction_timeout_ms: int = Field(default=10_000, ge=1, le=INTERVAL_MS_MAX)
+    """With exactly_once: a commit that takes longer is aborted. It is also the longest time for which the
+    commit of a member that was killed keeps its successors, and readers of committed records, waiting."""
     num_standbys: int = Field(default=0, ge=0, le=10)
     """Copies of each task's state that other members keep up to date."""
     acceptable_lag: int = Field(default=1_000, ge=0)

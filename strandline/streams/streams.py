@@ -136,6 +136,7 @@ class Streams(Startable):
             inputs=self._inputs,
             outputs=self._clients.outputs,
             changelogs=self._clients.changelogs,
+            transactions=self._clients.transactions,
             settings=self._settings,
             clock=self._clock,
         )

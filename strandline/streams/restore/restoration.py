@@ -92,8 +92,8 @@ class Restoration:
 
     First its changelog is *placed*: the leader reports where its log begins and ends, and a store that cannot
     be a part of that log is emptied. From then on fetched records are applied in order, slice by slice, each
-    with its checkpoint. There is no await between the decision to apply a slice and its end, so an ended
-    restoration never touches the store again.
+    with its checkpoint: what is committed, up to the first open transaction. There is no await between the
+    decision to apply a slice and its end, so an ended restoration never touches the store again.
     """
 
     def __init__(
@@ -297,7 +297,7 @@ class Restoration:
         """The next batch, without the records that the store already has."""
         while (batch := self._changelogs.take(self.changelog)) is not None:
             if batch.next_offset > checkpoint:
-                return OpenBatch(batch._replace(from_offset=checkpoint))
+                return OpenBatch(batch._replace(from_offset=max(checkpoint, batch.from_offset)))
         return None
 
     def _count(self, records: int, offsets: int) -> None:

@@ -47,7 +47,8 @@ class Restorer(ReadingClient):
         settings: Mapping[str, Any],
         host: Host | None = None,
     ) -> None:
-        loaded = load(ConsumerSettings, **{**settings, "offset_reset": "none"})
+        reading = {"offset_reset": "none", "isolation_level": "read_committed"}
+        loaded = load(ConsumerSettings, **{**settings, **reading})
         host = client_host(loaded, host)
         super().__init__(
             "restorer", bootstrap, loaded, host.transport(None), host.clock, follows_topics=False

@@ -9,7 +9,7 @@ from typing import Final
 
 from strandline.config.streams import StreamsSettings
 from strandline.consumer.consumer import Consumer
-from strandline.errors import OffsetOutOfRange, StrandlineError, UnexpectedOffset
+from strandline.errors import OffsetOutOfRange, StrandlineError, TransactionAbortable, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.records import Columns
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 SLICE_RECORDS_FIRST: Final = 100
 
-Stop = UnexpectedOffset | StoreCorrupt
+Stop = UnexpectedOffset | StoreCorrupt | TransactionAbortable
 """Errors that end a task's run, so that it must be restored."""
 
 
@@ -31,8 +31,8 @@ class Poller:
     """Polls records in slices of about `slice_ms`. Between slices the group's rebalances, other tasks and the
     rest of the program run. Commits run beside it, one of a task at a time.
 
-    `on_stopped` is called for a task that must be restored: another client has extended its changelog, or its
-    store is damaged.
+    `on_stopped` is called for a task that must be restored: another client has extended its changelog, its
+    transaction was aborted, or its store is damaged.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Poller:
     async def _commit(self, active: ActiveTask) -> None:
         try:
             await active.commit()
-        except (UnexpectedOffset, StoreCorrupt) as error:
+        except (UnexpectedOffset, StoreCorrupt, TransactionAbortable) as error:
             self._stop(active, error)
 
     def _stop(self, active: ActiveTask, error: Stop) -> None:

@@ -168,6 +168,16 @@ class Application:
 
     # --- its topics ----------------------------------------------------------------------------
 
+    @property
+    def exactly_once(self) -> bool:
+        return self._settings.get("processing_guarantee") == "exactly_once"
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Settings of consumers that see what counts."""
+        level = "read_committed" if self.exactly_once else "read_uncommitted"
+        return {**self.connecting, "isolation_level": level}
+
     async def create_topics(self) -> None:
         async with Admin(self.cluster.bootstrap, **self.connecting) as admin:
             for topic in (self.lines, self.counts):

@@ -42,7 +42,7 @@ async def committed(app: Application) -> None:
     names = [*app.names.of(app.lines), *app.names.of(app.names.repartition)]
     async with (
         Admin(app.cluster.bootstrap, **app.connecting) as admin,
-        Consumer(app.cluster.bootstrap, **app.connecting) as consumer,
+        Consumer(app.cluster.bootstrap, **app.reading) as consumer,
     ):
 
         async def at_the_ends() -> bool:
@@ -69,8 +69,8 @@ async def events(app: Application) -> list[dict[str, object]]:
 
 async def _read_all(app: Application) -> Reading:
     """All topics of an application, once every input partition is read, here and by it, to its end."""
-    reading, names = Reading(app.names), app.names.everything
-    async with Consumer(app.cluster.bootstrap, **app.connecting, offset_reset="earliest") as consumer:
+    reading, names = Reading(app.names, exactly_once=app.exactly_once), app.names.everything
+    async with Consumer(app.cluster.bootstrap, **app.reading, offset_reset="earliest") as consumer:
         consumer.assign(names)
 
         async def at_the_end() -> bool:

@@ -31,7 +31,7 @@ def sound() -> History:
     history = History()
     history.lines[0] = [(A, X), (B, X), (A, Y), (A, X)]
     history.users[0] = [users(0, 2, ada=1, bob=1), users(3, 3, ada=2), users(5, 4, ada=3)]
-    history.repartitioned[0] = [b"0", b"1", b"2", b"2", b"3"]
+    history.repartitioned[0] = [*enumerate((b"0", b"1", b"2", b"2", b"3"))]
     history.components[0] = [components(0, 3, x=2, y=1), components(3, 4), components(4, 5, x=3)]
     history.counts = [(X, 1), (X, 2), (Y, 1), (X, 2), (X, 3)]
     return history

@@ -43,6 +43,10 @@ SETTINGS: Final[dict[str, Any]] = {
     "leave_timeout_ms": 15_000,
     "progress_interval_ms": 1_000,
 }
+EXACTLY_ONCE: Final[dict[str, Any]] = {
+    "processing_guarantee": "exactly_once",
+    "transaction_timeout_ms": 4_000,
+}
 
 
 class Counting(WorkloadPlan, frozen=True):
@@ -61,6 +65,8 @@ class Counting(WorkloadPlan, frozen=True):
     """A learner is ready once its state is at most this number of records behind."""
     change_s: Pause
     """Between two changes of the members, on average."""
+    exactly_once: bool = False
+    """Commits are transactions, and the judge sees what is committed. No seed draws it."""
 
     @staticmethod
     def drawn(random: Random, name: str) -> Counting:
@@ -105,7 +111,7 @@ class _Application(Workload):
             holds=lambda member: member.runs,
         )
         self._ends = LogEnds(stage.cluster)
-        self._reading = Reading(self._names)
+        self._reading = Reading(self._names, exactly_once=plan.exactly_once)
         self._written = asyncio.Event()
         """The producer has finished."""
 
@@ -178,12 +184,18 @@ class _Application(Workload):
             num_standbys=plan.standbys,
             acceptable_lag=plan.acceptable_lag,
             **SETTINGS,
+            **(EXACTLY_ONCE if plan.exactly_once else {}),
         )
 
     async def _read_all(self, host: Host) -> None:
         """Read all of the application's topics, once it has counted every line."""
         names, reading = self._names.everything, self._reading
-        async with Consumer(self._stage.cluster.bootstrap, host=host, offset_reset="earliest") as consumer:
+        async with Consumer(
+            self._stage.cluster.bootstrap,
+            host=host,
+            offset_reset="earliest",
+            isolation_level="read_committed" if self._plan.exactly_once else "read_uncommitted",
+        ) as consumer:
             consumer.assign(names)
             while True:
                 for batch in await consumer.getbatches(timeout_ms=GET_MS_MAX):

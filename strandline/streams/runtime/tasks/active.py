@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
@@ -17,10 +17,15 @@ from strandline.streams.core.task import TaskId
 from strandline.streams.runtime.tasks.changelog_writer import ChangelogWriter
 from strandline.streams.runtime.tasks.outputs import Outputs
 from strandline.streams.runtime.tasks.stateless import STATELESS
+from strandline.streams.runtime.tasks.transactions import Part, Transactions
 from strandline.streams.storage.errors import StoreCorrupt
 from strandline.streams.storage.state import TaskState
+from strandline.streams.storage.stores import Change
 from strandline.streams.topology.subtopology import Subtopology
 from strandline.vocabulary.log_position import LogPosition, same_topic
+
+OnCommitted = Callable[[Mapping[TopicPartition, LogPosition]], None]
+"""Gets the positions that are committed now."""
 
 
 class ProcessingFailed(StrandlineError):
@@ -30,9 +35,10 @@ class ProcessingFailed(StrandlineError):
 class ActiveTask:
     """Processing never blocks, and goes on during a commit, for the next one.
 
-    A commit is of what was processed before it began. It has this order: the outputs have been acknowledged,
-    then the changelog gets all changed state with the resulting positions, in one batch, then the store gets
-    them (CORRECTNESS S3). A crash between two steps repeats outputs, but neither loses nor doubles state.
+    A commit is of what was processed before it began. With `transactions` it is part of one of the member's,
+    and its outputs are collected until then. Else it has this order: the outputs have been acknowledged, then
+    the changelog gets all changed state with the resulting positions, in one batch, then the store gets them
+    (CORRECTNESS S3). A crash between two steps repeats outputs, but neither loses nor doubles state.
     """
 
     def __init__(
@@ -45,9 +51,12 @@ class ActiveTask:
         positions: Positions,
         outputs: Outputs,
         commit_bytes: int,
+        transactions: Transactions | None = None,
+        on_committed: OnCommitted = lambda positions: None,
         has_new_starts: bool = False,
     ) -> None:
-        """`has_new_starts`: `positions` has starts of inputs that are not in the changelog. The first commit
+        """`on_committed` is called at the end of each transaction, also if the task was abandoned meanwhile.
+        `has_new_starts`: `positions` has starts of inputs that are not in the changelog. The first commit
         writes them, even before a record is processed: the next owner would begin elsewhere."""
         self.task = task
         self._state = state
@@ -55,6 +64,8 @@ class ActiveTask:
         self._positions = positions
         self._outputs = outputs
         self._commit_bytes = commit_bytes
+        self._transactions = transactions
+        self._on_committed = on_committed
         self._run = subtopology.pipeline(state or STATELESS, outputs.emit_to)
         self._reads_origins = subtopology.reads_repartition
         self._committing = asyncio.Lock()
@@ -69,7 +80,14 @@ class ActiveTask:
     @property
     def full(self) -> bool:
         """True if a commit is due before more records are processed."""
+        if self._transactions is not None and self._outputs.room < 0:
+            return True
         return self._state is not None and self._state.dirty_bytes >= self._commit_bytes
+
+    @property
+    def commits_offsets(self) -> bool:
+        """True if its commits have the group's offsets."""
+        return self._transactions is not None
 
     @property
     def uncommitted(self) -> bool:
@@ -88,6 +106,13 @@ class ActiveTask:
         ):
             self.abandon()
             raise ProcessingFailed(self._another(source, read, log))
+
+    def passed(self, source: TopicPartition, log: ReadLog) -> None:
+        """All that the log has before its position is processed: there are no records behind the last one."""
+        read = self._positions.inputs.get(source)
+        if read is not None and log.position is not None and log.position > read.offset:
+            self._positions.inputs[source] = log.at(log.position)
+            self._processed += 1
 
     def process(self, source: TopicPartition, records: Columns, start: int, log: ReadLog) -> int:
         """Process records of this log from index `start` on until a commit is due or outputs must be sent.
@@ -155,28 +180,54 @@ class ActiveTask:
         return headers, False
 
     async def send(self) -> None:
-        """Send the collected outputs. If it fails or is cancelled, nothing more is committed."""
+        """Send the collected outputs, unless they wait for a transaction. If it fails or is cancelled,
+        nothing more is committed."""
+        if self._transactions is not None:
+            return
         with self._whole():
             await self._outputs.send()
 
     async def commit(self) -> None:
         """Commit the records processed so far. Raises UnexpectedOffset if another client has extended the
-        changelog: then nothing since the last commit counts, and the task must be restored."""
+        changelog, and TransactionAbortable if the transaction was aborted: then nothing since the last commit
+        counts, and the task must be restored."""
         async with self._committing:
             if not self.uncommitted:
                 return
             processed, positions = self._processed, self.positions()
             changes = [] if self._state is None else self._state.changes(self._positions)
-            with self._whole():
-                await self._outputs.flush()
+            if self._transactions is None:
+                await self._write_in_order(changes)
+            else:
+                await self._write_as_one(self._transactions, changes, positions)
             if self.abandoned():
                 return
             if self._state is not None and self._writer is not None:
-                await self._writer.append(changes)
-                if self.abandoned():
-                    return
                 self._state.settle(*self._writer.checkpoint)
             self._settled, self.committed = processed, positions
+
+    async def _write_in_order(self, changes: Sequence[Change]) -> None:
+        with self._whole():
+            await self._outputs.flush()
+        if self._writer is not None and not self.abandoned():
+            await self._writer.append(changes)
+
+    async def _write_as_one(
+        self,
+        transactions: Transactions,
+        changes: Sequence[Change],
+        positions: Mapping[TopicPartition, LogPosition],
+    ) -> None:
+        outputs = self._outputs.take()
+
+        async def write() -> None:
+            await self._outputs.pass_on(outputs)
+            if self._writer is not None:
+                await self._writer.append(changes)
+
+        with self._whole():
+            await transactions.commit(Part(self.task, positions, write, self.abandoned))
+        self._on_committed(positions)
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -187,6 +238,11 @@ class ActiveTask:
         except BaseException:
             self.abandon()
             raise
+
+    async def undecided(self) -> None:
+        """Return once no transaction has a part of it: only then it is known where the task goes on."""
+        if self._transactions is not None:
+            await self.settled()
 
     async def settled(self) -> None:
         """Return once no commit is under way."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strandline.client.retry import retry
-from strandline.config.streams import StreamsSettings
+from strandline.config.streams import AT_LEAST_ONCE, StreamsSettings
 from strandline.errors import (
     BrokerNotAvailable,
     MessageTooLarge,
@@ -25,7 +25,8 @@ class ChangelogWriter:
     missing there: no other writer has appended since.
 
     A batch is appended at that offset or not at all: the leader refuses it if the log ends elsewhere, because
-    then another member runs the task too, or an earlier batch was appended after all.
+    then another member runs the task too, or an earlier batch was appended after all. In a transaction it is
+    appended wherever the log ends: markers follow each batch, and the group fences other writers.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class ChangelogWriter:
         settings: StreamsSettings,
         clock: Clock,
     ) -> None:
+        self._is_conditional = settings.processing_guarantee == AT_LEAST_ONCE
         self._producer = producer
         self._name = changelog
         self._settings = settings
@@ -49,10 +51,11 @@ class ChangelogWriter:
         that was replaced and does not know it: in all cases the task must read the log again."""
         now_ms = self._clock.wall_ms()
         records = [(key, value, (), now_ms) for key, value in changes]
+        expected = self.checkpoint.offset if self._is_conditional else None
         try:
             sent = await retry(
                 lambda: self._producer.send_records(
-                    self._name.topic, self._name.partition, records, expected_offset=self.checkpoint.offset
+                    self._name.topic, self._name.partition, records, expected_offset=expected
                 ),
                 f"a commit to {self._name} waits",
                 settings=self._settings,

@@ -15,6 +15,7 @@ from strandline.streams.runtime.tasks.active import ActiveTask
 from strandline.streams.runtime.tasks.changelog_writer import ChangelogWriter
 from strandline.streams.runtime.tasks.inputs import Inputs
 from strandline.streams.runtime.tasks.outputs import Outputs
+from strandline.streams.runtime.tasks.transactions import Transactions
 from strandline.streams.storage.state import TaskState
 from strandline.streams.storage.stores import StateStore
 from strandline.streams.topology.subtopology import Subtopology
@@ -33,6 +34,7 @@ class TaskFactory:
         inputs: Inputs,
         outputs: Producer,
         changelogs: Producer,
+        transactions: Transactions | None,
         settings: StreamsSettings,
         clock: Clock,
     ) -> None:
@@ -42,6 +44,7 @@ class TaskFactory:
         self._inputs = inputs
         self._outputs = outputs
         self._changelogs = changelogs
+        self._transactions = transactions
         self._settings = settings
         self._clock = clock
 
@@ -103,5 +106,7 @@ class TaskFactory:
                 self._outputs, subtopology.repartitions, settings=self._settings, clock=self._clock
             ),
             commit_bytes=self._settings.commit_bytes,
+            transactions=self._transactions,
+            on_committed=self._inputs.reached,
             has_new_starts=has_new_starts,
         )

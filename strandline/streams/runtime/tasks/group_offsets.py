@@ -17,7 +17,8 @@ logger = logging.getLogger(__name__)
 
 class GroupOffsets:
     """Commits what tasks have already committed. A stateful task uses its changelog and does not depend on
-    this; a stateless task repeats uncommitted records, which shows only in its outputs."""
+    this; a stateless task repeats uncommitted records, which shows only in its outputs. Tasks that commit in
+    transactions have their offsets there."""
 
     def __init__(self, consumer: Consumer, *, timeout_s: float) -> None:
         self._consumer = consumer
@@ -33,7 +34,7 @@ class GroupOffsets:
             offsets = {
                 name: at
                 for task in tasks
-                if not task.abandoned()
+                if not task.abandoned() and not task.commits_offsets
                 for name, at in task.committed.items()
                 if name in mine and self._committed.get(name) != at
             }

@@ -83,12 +83,15 @@ class Inputs:
         self.hold(mine)
 
     def check(self) -> None:
-        """Raises ProcessingFailed if the consumer reads another log than a running task has read, although no
-        record of it may have arrived."""
+        """While no record is in hand: raises ProcessingFailed if the consumer reads another log than a
+        running task has read, although no record of it may have arrived. What it has passed without a record,
+        such as the markers of transactions, counts as read."""
         assigned = self._consumer.assignment()
         for name, active in self._readers.items():
             if not active.abandoned() and name in assigned:
-                active.check(name, self._consumer.log(name))
+                log = self._consumer.log(name)
+                active.check(name, log)
+                active.passed(name, log)
 
     def reader(self, partition: TopicPartition) -> ActiveTask | None:
         return self._readers.get(partition)

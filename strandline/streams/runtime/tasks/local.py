@@ -219,7 +219,9 @@ class LocalTask:
     async def _halt(self, active: ActiveTask, inputs: frozenset[TopicPartition]) -> None:
         context = self._context
         try:
-            if not active.abandoned():
+            if active.abandoned():
+                await active.undecided()
+            else:
                 await active.commit()
             if not active.abandoned():
                 context.inputs.reached(active.positions())

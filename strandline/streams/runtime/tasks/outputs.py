@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from strandline.client.retry import retry
@@ -23,7 +23,7 @@ OUTPUT_OVERHEAD_BYTES: Final = 64
 """Counted for each output besides its key and value."""
 
 
-class _Waiting(NamedTuple):
+class Waiting(NamedTuple):
     """The outputs to one topic that are not sent yet; the lists have one element for each."""
 
     keys: list[bytes | None]
@@ -31,9 +31,9 @@ class _Waiting(NamedTuple):
     timestamps_ms: list[int]
     headers: list[Headers]
 
-    def take(self) -> _Waiting:
+    def take(self) -> Waiting:
         """Remove and return all of them."""
-        taken = _Waiting(*(column.copy() for column in self))  # type: ignore[arg-type]  # of one kind
+        taken = Waiting(*(column.copy() for column in self))  # type: ignore[arg-type]  # of one kind
         for column in self:
             column.clear()
         return taken
@@ -49,7 +49,7 @@ class Outputs:
         self._repartitions = repartitions
         self._settings = settings
         self._clock = clock
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, Waiting] = {}
         self.room = WAITING_BYTES_MAX
         """The bytes that may be collected before `send`; below 0: at once."""
         self._sending = asyncio.Lock()
@@ -70,7 +70,7 @@ class Outputs:
 
     def emit_to(self, topic: str) -> Emit:
         """The function that collects the outputs to a topic."""
-        waiting = self._waiting.setdefault(topic, _Waiting([], [], [], []))
+        waiting = self._waiting.setdefault(topic, Waiting([], [], [], []))
         add_key, add_value = waiting.keys.append, waiting.values.append
         add_timestamp, add_headers = waiting.timestamps_ms.append, waiting.headers.append
         marked = topic in self._repartitions
@@ -91,13 +91,23 @@ class Outputs:
     async def send(self) -> None:
         """Pass collected outputs to the producer. Raises its refusals."""
         async with self._sending:
-            waiting = {topic: each.take() for topic, each in self._waiting.items() if each.keys}
-            self.room = WAITING_BYTES_MAX
+            waiting = self.take()
             self._sent = [sent for sent in self._sent if not sent.done()]
             for topic, outputs in waiting.items():
                 self._sent.append(await self._send(topic, outputs))
 
-    async def _send(self, topic: str, outputs: _Waiting) -> asyncio.Future[BulkMetadata]:
+    def take(self) -> dict[str, Waiting]:
+        """Remove and return what is collected, by topic."""
+        self.room = WAITING_BYTES_MAX
+        return {topic: each.take() for topic, each in self._waiting.items() if each.keys}
+
+    async def pass_on(self, taken: Mapping[str, Waiting]) -> None:
+        """Pass these to a producer that reports their failures at the end of its transaction. Raises its
+        refusals."""
+        for topic, outputs in taken.items():
+            _ = await self._send(topic, outputs)
+
+    async def _send(self, topic: str, outputs: Waiting) -> asyncio.Future[BulkMetadata]:
         """Retries while no broker is reachable for the topic's metadata: this is no failure, as it is none
         while the metadata is known. `flush` checks the acknowledgements."""
         keys, values, timestamps_ms, headers = outputs

@@ -8,6 +8,7 @@ group have the owners over time. The checks are pure: each returns sentences; no
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,12 +40,14 @@ class Commit:
 
 @dataclass(slots=True)
 class History:
-    """The content of an application's topics, by partition."""
+    """The content of an application's topics, by partition: what is committed, if it has transactions."""
 
+    exactly_once: bool = False
+    """Commits are transactions: there are markers between them, and each output is there once (S13)."""
     lines: dict[int, list[tuple[bytes, bytes]]] = field(default_factory=lambda: defaultdict(list))
     """User and component, at their offsets."""
-    repartitioned: dict[int, list[bytes]] = field(default_factory=lambda: defaultdict(list))
-    """The origin of each record, at its offset."""
+    repartitioned: dict[int, list[tuple[int, bytes]]] = field(default_factory=lambda: defaultdict(list))
+    """The offset and the origin of each record."""
     users: dict[int, list[Commit]] = field(default_factory=lambda: defaultdict(list))
     components: dict[int, list[Commit]] = field(default_factory=lambda: defaultdict(list))
     counts: list[tuple[bytes, int]] = field(default_factory=list)
@@ -82,27 +85,35 @@ def faults(history: History, lines: str, repartition: str) -> list[str]:
     found: list[str] = []
     for partition, written in sorted(history.lines.items()):
         name, commits = TopicPartition(lines, partition), history.users[partition]
-        found += order_faults(f"users-{partition}", name, commits)
+        found += order_faults(f"users-{partition}", name, commits, gaps=history.exactly_once)
         found += sum_faults(f"users-{partition}", name, commits, lambda read: read)
         wanted = Counter(user for user, _ in written)
         found += differences(f"users-{partition}", wanted, state(commits))
     total: Counter[bytes] = Counter()
     for partition, commits in sorted(history.components.items()):
         name = TopicPartition(repartition, partition)
-        found += order_faults(f"components-{partition}", name, commits)
-        found += sum_faults(f"components-{partition}", name, commits, once(history.repartitioned[partition]))
+        repartitioned = history.repartitioned[partition]
+        found += order_faults(f"components-{partition}", name, commits, gaps=history.exactly_once)
+        found += sum_faults(f"components-{partition}", name, commits, once(repartitioned))
+        if history.exactly_once:
+            found += repeats(str(name), Counter(origin for _, origin in repartitioned))
         total += state(commits)
     wanted = Counter(component for written in history.lines.values() for _, component in written)
     found += differences("components", wanted, total)
+    if history.exactly_once:
+        found += repeats("output", Counter(history.counts))
     return found + output_faults(history.counts, wanted)
 
 
-def order_faults(name: str, source: TopicPartition, commits: Sequence[Commit]) -> list[str]:
-    """Each commit is whole, follows on the one before, and never says less than that (S3, S8)."""
+def order_faults(
+    name: str, source: TopicPartition, commits: Sequence[Commit], *, gaps: bool = False
+) -> list[str]:
+    """Each commit is whole, follows on the one before, and never says less than that (S3, S8). `gaps`: there
+    are markers and aborted commits between them."""
     found: list[str] = []
     read, end = 0, 0
     for each in commits:
-        if each.offset != end:
+        if each.offset < end or (each.offset > end and not gaps):
             found.append(f"{name}: a batch at {each.offset} follows on one that ended at {end}")
         if each.positions != 1:
             found.append(f"{name}: the batch at {each.offset} has {each.positions} position records")
@@ -130,14 +141,20 @@ def sum_faults(
     return found
 
 
-def once(origins: Sequence[bytes]) -> Callable[[int], int]:
+def once(records: Sequence[tuple[int, bytes]]) -> Callable[[int], int]:
     """How many different records there are below an offset, if some stand there twice (S9)."""
     seen: set[bytes] = set()
-    below = [0]
-    for each in origins:
-        seen.add(each)
+    offsets, below = list[int](), [0]
+    for offset, origin in records:
+        seen.add(origin)
+        offsets.append(offset)
         below.append(len(seen))
-    return below.__getitem__
+    return lambda end: below[bisect_left(offsets, end)]
+
+
+def repeats(name: str, found: Mapping[Any, int]) -> list[str]:
+    """No output is there twice (S13)."""
+    return [f"{name}: {key!r} is there {times} times" for key, times in sorted(found.items()) if times > 1]
 
 
 def state(commits: Iterable[Commit]) -> Counter[bytes]:

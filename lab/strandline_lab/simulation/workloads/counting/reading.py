@@ -39,10 +39,10 @@ class Names:
 
 
 class Reading:
-    """What is read of these topics, from their beginnings."""
+    """What is read of these topics, from their beginnings: what is committed, if it is `exactly_once`."""
 
-    def __init__(self, names: Names) -> None:
-        self.history = judge.History()
+    def __init__(self, names: Names, *, exactly_once: bool = False) -> None:
+        self.history = judge.History(exactly_once)
         self._names = names
         self._users, self._components = names.changelog(names.lines), names.changelog(COMPONENTS)
 
@@ -56,7 +56,7 @@ class Reading:
         elif batch.topic == self._names.lines:
             history.lines[partition] += [(r.key or b"", r.value or b"") for r in batch.records()]
         elif batch.topic == self._names.repartition:
-            history.repartitioned[partition] += [judge.origin(r.headers) for r in batch.records()]
+            history.repartitioned[partition] += [(r.offset, judge.origin(r.headers)) for r in batch.records()]
         else:
             records = batch.records()
             history.counts += [(r.key or b"", INTEGER.decode(r.value or b"")) for r in records]
