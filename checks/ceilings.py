@@ -38,9 +38,9 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/testing": 1_650,
     "strandline/vocabulary": 2_880,
     "lab/strandline_lab": 24,
-    "lab/strandline_lab/auditing": 890,
+    "lab/strandline_lab/auditing": 1_045,
     "lab/strandline_lab/bench": 5_580,
-    "lab/strandline_lab/chaos": 5_560,
+    "lab/strandline_lab/chaos": 6_380,
     "lab/strandline_lab/cli": 492,
     "lab/strandline_lab/conformance": 4_950,
     "lab/strandline_lab/core": 88,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 12_600,
-    "tests": 143_700,
+    "tests": 143_910,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

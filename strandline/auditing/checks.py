@@ -128,8 +128,23 @@ LEADERLESS: Final = Check(
     "A broker hung while nothing else was wrong, and a partition that it led had no other leader in time.",
 )
 
+TORN: Final = Check(
+    "torn",
+    "Some records of a transaction are committed, and others of it are not.",
+)
+PROCESSED: Final = Check(
+    "processed",
+    "A record that a group processes in transactions has two committed outputs, or none though the committed "
+    "offset of the group is above it, or one though it is not.",
+)
+HANGING: Final = Check(
+    "hanging",
+    "A transaction was still open after the longest timeout of a transaction.",
+)
+
 CLUSTER_CHECKS: Final = (
-    REPLICAS, LEADERSHIP, LEADERLESS, FELL, TWO_OWNERS, HANDOVER, COMMITTED, HANDLED, REQUESTS,
+    REPLICAS, LEADERSHIP, LEADERLESS, FELL, TWO_OWNERS, HANDOVER, COMMITTED, HANDLED, REQUESTS, TORN,
+    PROCESSED, HANGING,
 )  # fmt: skip
 """The checks of a cluster's reports and disks."""
 

@@ -21,7 +21,7 @@ from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
 from strandline_lab.chaos.evidence import read
 from strandline_lab.chaos.history_lines import GENERATION_UNKNOWN
 from strandline_lab.chaos.judge import judge, longest_staleness
-from tests.chaos import sound_round
+from tests.chaos import sound_round, sound_transactions
 from tests.chaos.sound_round import (
     RECORDS,
     TOPIC,
@@ -38,7 +38,7 @@ from tests.chaos.sound_round import (
 
 @pytest.fixture
 def made(tmp_path: Path) -> Round:
-    return sound_round.make(tmp_path)
+    return sound_transactions.add(sound_round.make(tmp_path))
 
 
 def test_nothing_is_found_in_a_sound_round(made: Round) -> None:
@@ -112,6 +112,22 @@ def _no_log(made: Round) -> None:
 
 def _wrong_epochs(made: Round) -> None:
     write_epochs(made.folder(3), EpochCache([EpochEntry(3, 0), EpochEntry(4, 8)]), files=SYSTEM_FILES)
+
+
+def _end_otherwise(commits: tuple[bool | None, ...], *partitions: int) -> Callable[[Round], None]:
+    """In these logs the transactions have other markers."""
+
+    def doctor(made: Round) -> None:
+        for partition in partitions:
+            sound_transactions.write_log(made, partition, commits)
+
+    return doctor
+
+
+def _offset_of_group(offset: int) -> Callable[[Round], None]:
+    """Of the one that processes its inputs."""
+    line = sound_transactions.committed(offset)
+    return _in_file("committed.jsonl", lambda lines: lines.append(line))
 
 
 def _hang(made: Round, lasts_ms: int = REPLACED_MS_MAX) -> None:
@@ -198,6 +214,13 @@ DOCTORED: list[tuple[str, Check, Callable[[Round], None]]] = [
         checks.REQUESTS,
         _in_file("state-changes.jsonl", lambda lines: lines.pop(2)),
     ),
+    ("an aborted transaction that is seen", checks.ABORTED, _end_otherwise((True, True, True), 0, 1)),
+    ("a committed one that is not", checks.LOST, _end_otherwise((True, False, False), 0, 1)),
+    ("a transaction in one log of two", checks.TORN, _end_otherwise((True, True, True), 0)),
+    ("an input that counts twice", checks.PROCESSED, _end_otherwise((True, True, True), 0, 1)),
+    ("an input that is left out", checks.PROCESSED, _offset_of_group(sound_transactions.INPUTS + 1)),
+    ("an output without its offset", checks.PROCESSED, _offset_of_group(sound_transactions.INPUTS - 1)),
+    ("a transaction without an end", checks.HANGING, _end_otherwise((True, False, None), 1)),
     ("a request with two", checks.REQUESTS, _in_file("state-changes.jsonl", _set(1, state="superseded"))),
 ]
 
@@ -321,6 +344,28 @@ def test_a_kafka_client_may_send_an_older_commit_again_and_a_member_of_strandlin
     assert (found.check, found.offset) == (checks.COMMITTED.name, RECORDS - 2)
 
 
+def test_a_transaction_may_be_open_while_nothing_has_settled(made: Round) -> None:
+    made.change("timeline.jsonl", lambda lines: lines.pop(2))
+    sound_transactions.write_log(made, 1, (True, False, None))
+    assert checks.HANGING.name not in {each.check for each in judge(read(made.out), made.logs)}
+
+
+def _without_answers(lines: list[Line]) -> None:
+    lines[:] = [each for each in lines if each["event"] not in ("acked", "failed", "commit_acked")]
+
+
+def test_a_transaction_without_an_answer_may_have_ended_either_way(made: Round) -> None:
+    """Of a member that was killed. It has still ended in both logs in the same way."""
+    made.change(sound_transactions.HISTORY, _without_answers)
+    assert judge(read(made.out), made.logs) == []
+    for partition in sound_transactions.PARTITIONS:
+        sound_transactions.write_log(made, partition, (True, True, False))
+    made.change("final-tide.jsonl", sound_transactions.second_instead_of_third)
+    assert judge(read(made.out), made.logs) == []
+    sound_transactions.write_log(made, 1, (True, False, True))
+    assert checks.TORN.name in {each.check for each in judge(read(made.out), made.logs)}
+
+
 # --- what cannot be read ----------------------------------------------------------------------
 
 FILES = [
@@ -353,12 +398,16 @@ def test_a_history_that_cannot_be_read_is_an_error_with_its_place(made: Round) -
     with pytest.raises(InvalidHistory, match=f"{_READER}, line 3: there is no event 'dreamt'"):
         judge(read(made.out), made.logs)
     made.change(_READER, lambda lines: lines.pop(2))
+    made.change(sound_transactions.HISTORY, lambda lines: lines[5].update(source=["swell"]))
+    with pytest.raises(BrokenEvidence, match=f"{sound_transactions.HISTORY}, seq 5: no record of a trans"):
+        judge(read(made.out), made.logs)
+    made.change(sound_transactions.HISTORY, lambda lines: lines[5].update(source=None))
     made.change(_FIRST, lambda lines: lines[0].pop("member"))
     with pytest.raises(BrokenEvidence, match=f"{_FIRST}, seq 0: .*member"):
         judge(read(made.out), made.logs)
 
 
-@pytest.mark.parametrize("name", [*FILES, _READER, _FIRST, "final-swell.jsonl"])
+@pytest.mark.parametrize("name", [*FILES, _READER, _FIRST, "final-*.jsonl"])
 def test_a_missing_file_is_an_error(made: Round, name: str) -> None:
     """A round that was not examined is not known to be well."""
     for path in made.out.glob("consume-group-*" if name == _FIRST else name):

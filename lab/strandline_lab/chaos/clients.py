@@ -105,13 +105,17 @@ class Load:
 
     def _command(self, role: ClientRole, life: int) -> Sequence[str]:
         to = ("consume", role.topic, *role.options)
-        if role.produces:
+        if role.value_prefix:
             prefix = f"{role.value_prefix}-" if life == 1 else f"{role.value_prefix}.{life}-"
-            to = ("produce", role.topic, "--value-prefix", prefix, *role.options)
-        if role.library is Library.STRANDLINE:
+            command = "process" if role.processes else "produce"
+            to = (command, role.topic, "--value-prefix", prefix, *role.options)
+        own = role.library is Library.STRANDLINE
+        if own and not role.transacts:
             return strandline(self._bootstrap, self._config, "verify", *to)
         config = () if self._config is None else ("--client-config", str(self._config))
-        return ("-m", "strandline_lab.chaos.kafka", role.library, self._kafka_bootstrap, *to, *config)
+        program = f"strandline_lab.chaos.{'transactions' if role.transacts else 'kafka'}"
+        bootstrap = self._bootstrap if own else self._kafka_bootstrap
+        return ("-m", program, role.library, bootstrap, *to, *config)
 
     async def begun(self) -> None:
         """Returns once every producer has an answer and every reader knows what it reads. Any process of the
@@ -226,7 +230,8 @@ async def command(arguments: Sequence[str], out: Path) -> AsyncIterator[Process]
 async def read_finally(world: World, out: Path) -> list[str]:
     """Has new readers read every topic from beginning to end, and reads the recorded state changes and group
     events. Returns the histories of the readers that failed."""
-    options = ("--from", "earliest", "--idle-exit", str(FINAL_IDLE_S), "--watermarks", "0.5")
+    reading = ("--from", "earliest", "--isolation", "committed", "--watermarks", "0.5")
+    options = (*reading, "--idle-exit", str(FINAL_IDLE_S))
     questions: dict[str, Sequence[str]] = {
         "state-changes": ("-o", "json", "state-changes"),
         "group-events": ("-o", "json", "group", "events"),

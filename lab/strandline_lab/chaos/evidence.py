@@ -19,6 +19,7 @@ from strandline.auditing.history import (
     History,
     Line,
     Received,
+    Sent,
     Unassigned,
 )
 from strandline.ids import TopicPartition
@@ -28,6 +29,7 @@ from strandline_lab.auditing.commits import Committed, KafkaTenure
 from strandline_lab.auditing.member_ownership import Change, MemberHistory
 from strandline_lab.auditing.ownership import GroupEvent
 from strandline_lab.auditing.staleness import Partition, Reading
+from strandline_lab.auditing.transactions import Output, Sending
 from strandline_lab.chaos.history_lines import GENERATION_UNKNOWN
 
 COMMITTED: Final = "committed.jsonl"
@@ -58,6 +60,8 @@ class Evidence:
     acknowledged: list[Committed] = field(default_factory=list)
     """Commits that members made by hand, and that were acknowledged."""
     kafka_tenures: list[KafkaTenure] = field(default_factory=list)
+    sendings: list[Sending] = field(default_factory=list)
+    """What was sent in transactions."""
     changes: list[StateChangeEvent] = field(default_factory=list)
     group_events: list[GroupEvent] = field(default_factory=list)
     moments: list[Moment] = field(default_factory=list)
@@ -79,14 +83,17 @@ def read(out: Path) -> Evidence:
             found.settled_ms = moment.at_ms
     groups = {each.member: each.group for each in found.group_events if each.member}
     for name in files.named(PRODUCERS):
-        found.histories.append(_producer(name, files.history(name), found.acked_ms))
+        lines = [*files.history(name)]
+        found.histories.append(_producer(name, lines, found.acked_ms))
+        found.sendings += _sendings(name, "", lines)
     for name in files.named(READERS):
         found.histories.append(_reader(name, files.history(name), found.readings))
     for name in files.named(MEMBERS):
         lines = [*files.history(name)]
         member = _member(name, lines, groups)
-        found.histories.append(History(name, [line.event for line in lines]))
+        found.histories.append(_producer(name, lines, found.acked_ms))
         found.member_histories.append(member)
+        found.sendings += _sendings(name, member.group, lines)
         if _is_kafka(member):
             found.kafka_tenures += _tenures(member.group, lines)
         else:
@@ -165,6 +172,22 @@ def _tenures(group: str, lines: Iterable[Line]) -> list[KafkaTenure]:
             else:
                 tenure_now.acknowledged.extend(_commits(group, [Line(event, fields)]))
     return found
+
+
+def _sendings(name: str, group: str, lines: Iterable[Line]) -> list[Sending]:
+    """The transactions of a history; a producer without any numbers none."""
+    found: dict[int, Sending] = {}
+    for event, fields in lines:
+        if not isinstance(event, Sent) or "transaction" not in fields:
+            continue
+        try:
+            number, source = int(fields["transaction"]), fields.get("source")
+            place = None if source is None else (str(source[0]), int(source[1]), int(source[2]))
+        except (IndexError, TypeError, ValueError) as error:
+            raise BrokenEvidence(f"{name}, seq {event.seq}: no record of a transaction: {error!r}") from None
+        sending = found.setdefault(number, Sending(name, number, group))
+        sending.outputs.append(Output(event.topic, event.value, place))
+    return [*found.values()]
 
 
 def _change(name: str, event: Assigned | Unassigned, fields: Fields) -> Change:

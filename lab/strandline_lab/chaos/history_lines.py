@@ -29,9 +29,9 @@ class HistoryLines:
 
     # --- producers -----------------------------------------------------------------------------
 
-    def sent(self, record: int, key: bytes | None, value: bytes) -> None:
-        """A record is about to be passed to the client's library."""
-        self._note("sent", record=record, key=_text(key), value=_text(value))
+    def sent(self, record: int, key: bytes | None, value: bytes, **more: Any) -> None:
+        """A record is about to be passed to the client's library. `more`: further fields of the line."""
+        self._note("sent", record=record, key=_text(key), value=_text(value), **more)
 
     def acked(self, record: int, partition: int, offset: int) -> None:
         """`offset` is negative if the broker no longer knew it: it recognized a record that it had."""

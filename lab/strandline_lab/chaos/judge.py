@@ -18,6 +18,7 @@ from strandline_lab.auditing import (
     requests,
     staleness,
     succession,
+    transactions,
 )
 from strandline_lab.auditing.staleness import Staleness
 from strandline_lab.chaos import replica_logs
@@ -35,7 +36,8 @@ def judge(evidence: Evidence, logs: Mapping[int, Path]) -> list[Finding]:
     cluster has settled and all clients have ended.
 
     Histories are compared with the leader's log on disk, up to the high watermark, so no client is involved.
-    For a partition that is in none of `logs`, they are compared with what the final readers received.
+    Records of transactions count once these are committed. For a partition that is in none of `logs`,
+    histories are compared with what the final readers received.
 
     Raises StorageFailed, CorruptMessage, OSError.
     """
@@ -52,12 +54,16 @@ def judge(evidence: Evidence, logs: Mapping[int, Path]) -> list[Finding]:
         found += replica_logs.compare(log_id, replicas, watermark)
         missing = logs.keys() & set(isr) - {replica.broker for replica in replicas}
         found += [replica_logs.missing(log_id, broker, watermark) for broker in missing]
+        # The leader's log, unless it is damaged, which is a finding already.
+        whole = max(replicas, key=lambda replica: min(replica.end, watermark))
+        end = min(whole.end, watermark)
+        place = (log_id.topic, log_id.partition)
+        decided = transactions.Model({place: [*replica_logs.batches(whole, end)]})
+        if evidence.settled_ms is not None:
+            found += transactions.hanging(decided.open)
         if log_id.topic in topics:
-            # The leader's log, unless it is damaged, which is a finding already.
-            whole = max(replicas, key=lambda replica: min(replica.end, watermark))
-            end = min(whole.end, watermark)
-            spans[log_id.topic, log_id.partition] = Span(min(whole.start, end), end)
-            log += replica_logs.records(log_id, whole, end)
+            spans[place] = Span(min(whole.start, end), end)
+            log += [Logged(*place, *read) for read in decided.committed[place]]
     read = list(_read_finally(evidence, spans))
     log += read
     spans |= _spans_of(read)
@@ -73,6 +79,7 @@ def judge(evidence: Evidence, logs: Mapping[int, Path]) -> list[Finding]:
         evidence.committed, _received(evidence), _offsets(log), evidence.acknowledged, evidence.kafka_tenures
     )
     found += handling.findings(evidence.histories)
+    found += _transactions(evidence, log)
     found += requests.findings(evidence.changes, settled_ms=evidence.settled_ms, gone=_gone(evidence, logs))
     return in_order(set(found))
 
@@ -133,6 +140,17 @@ def _watermark(evidence: Evidence, log_id: LogId, replicas: Iterable[Replica]) -
     acked = max(evidence.acked_ms.get(place, ()), default=-1) + 1
     known = max(replica.watermark for replica in replicas)
     return max([acked, known, min(replica.end for replica in replicas), *observed])
+
+
+# --- transactions -----------------------------------------------------------------------------
+
+
+def _transactions(evidence: Evidence, log: Iterable[Logged]) -> Iterator[Finding]:
+    """`log`: what is committed."""
+    committed = {(record.topic, record.value) for record in log}
+    ends = {(each.group, (each.topic, each.partition)): each.offset for each in evidence.committed}
+    yield from transactions.torn(evidence.sendings, committed)
+    yield from transactions.processed(evidence.sendings, committed, _offsets(log), ends)
 
 
 # --- the rest ---------------------------------------------------------------------------------

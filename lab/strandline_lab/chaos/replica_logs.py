@@ -25,6 +25,10 @@ from strandline.broker.storage.state_files.epoch_file import EPOCH_FILE, read_ep
 from strandline.broker.storage.state_files.log_state import LogState
 from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX, DESCRIPTION, Description
 from strandline.records import decode, iterate
+from strandline.records.control import decode_marker
+from strandline.records.decode import decode_batch
+from strandline.vocabulary.log import ProducerIdentity
+from strandline_lab.auditing import transactions
 
 WATERMARKS_FILE: Final = "watermarks"
 COMPACTED: Final = "compact"
@@ -157,6 +161,27 @@ def records(log_id: LogId, replica: Replica, end: int) -> Iterator[Logged]:
                 for record in decode(data, from_offset=replica.start):
                     if record.offset < end:
                         yield Logged(log_id.topic, log_id.partition, record.offset, record.value)
+
+
+def batches(replica: Replica, end: int) -> Iterator[transactions.Batch]:
+    """The batches from the start of a log to before an offset, with markers. Raises OSError,
+    CorruptMessage."""
+    with _reading() as read:
+        for batch in replica.batches:
+            if batch.next_offset <= replica.start or batch.base_offset >= end:
+                continue
+            data = read(batch)
+            for header in iterate(data):
+                marker = decode_marker(data, header) if header.is_control else None
+                if header.is_control and marker is None:
+                    continue
+                producer = ProducerIdentity(header.producer_id, header.producer_epoch)
+                commits = None if marker is None else marker.commit
+                records = [] if header.is_control else decode_batch(data, header, from_offset=replica.start)
+                reads = tuple(transactions.Read(each.offset, each.value) for each in records)
+                yield transactions.Batch(
+                    header.base_offset, producer, header.is_transactional, commits, reads
+                )
 
 
 # --- comparing ---------------------------------------------------------------------------------

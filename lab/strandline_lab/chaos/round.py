@@ -14,7 +14,7 @@ from typing import Final
 
 from strandline import Admin, NewTopic
 from strandline.adapters.system.clock import SystemClock
-from strandline.auditing.checks import Finding
+from strandline.auditing.checks import HANGING, Finding
 from strandline.errors import StrandlineError
 from strandline.report.verdict import WRITABLE_MS_MAX
 from strandline_lab.chaos import clients, settling
@@ -35,6 +35,8 @@ CALM_S: Final = 1.0
 """The load continues for this time after the cluster has settled."""
 GROUPS_S_MAX: Final = 60.0
 """Time for groups to commit all records, after the last write."""
+TRANSACTIONS_S_MAX: Final = 40.0
+"""Time for the last transactions to end, after the last client. Some were left to their timeout of 10 s."""
 SETTLED_AGAIN_S_MAX: Final = 30.0
 """Time to settle again after the load has ended, before logs are compared."""
 TRACEBACK: Final = b"Traceback (most recent call last)"
@@ -234,6 +236,9 @@ async def _end(course: _Course, load: clients.Load) -> None:
         if unread:
             course.found(STALLED, f"members read on for {GROUPS_S_MAX:.0f} s, and {', '.join(unread)}")
     await load.end("consume")
+    opened = await settling.open_transactions(course.world, TRANSACTIONS_S_MAX)
+    if opened:
+        course.found(HANGING.name, f"after {TRANSACTIONS_S_MAX:.0f} s {', '.join(opened)}")
     for name in load.hung:
         course.found(HUNG, f"{name} did not end within {clients.ENDS_S_MAX:.0f} s of SIGTERM")
     for name in await clients.read_finally(course.world, course.out):
@@ -260,9 +265,10 @@ async def _look_at_members(course: _Course) -> None:
 
 
 def _look_at_kafka_producers(course: _Course) -> None:
-    """Looks for errors of idempotent producers that no fault explains."""
+    """Looks for errors of idempotent producers that no fault explains. With a transactional id they are
+    fenced by a successor, and by the timeout of a transaction."""
     for role in course.clients.roles:
-        if role.library not in KAFKA or not role.produces:
+        if role.library not in KAFKA or not role.produces or role.transacts:
             continue
         for path in sorted(course.out.glob(f"{role.name}*.jsonl")):
             line = next((line for line in path.read_bytes().splitlines() if promise_broken(line)), None)

@@ -11,6 +11,7 @@ from typing import Final, TextIO
 from strandline import Admin, Producer, TopicPartition
 from strandline.adapters.system.clock import SystemClock
 from strandline.errors import Outcome, StrandlineError
+from strandline.vocabulary.transactions import TransactionState
 from strandline_lab.chaos.core.demands import SETTLE_S_MAX
 from strandline_lab.chaos.history_lines import HistoryLines
 from strandline_lab.chaos.world import World
@@ -20,6 +21,8 @@ POLL_S: Final = 0.1
 ANSWER_S_MAX: Final = 5.0
 REQUEST_TIMEOUT_MS: Final = 2_000
 PROBE: Final = "produce-probe"
+CLOSED: Final = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+"""The states of a transactional id between two transactions."""
 
 
 async def settled(world: World, admin: Admin) -> str:
@@ -137,6 +140,27 @@ async def behind(world: World, topics: Mapping[str, str], deadline_s: float) -> 
                 return missing
             await clock.sleep(POLL_S)
     return []
+
+
+async def open_transactions(world: World, deadline_s: float) -> list[str]:
+    """Waits until no coordinator has an open transaction. Returns what is open at the deadline."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + deadline_s
+    settings = world.client_settings
+    async with Admin(world.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS, **settings) as admin:
+        while opened := await _opened(admin):
+            if clock.monotonic() >= deadline:
+                return opened
+            await clock.sleep(POLL_S)
+    return []
+
+
+async def _opened(admin: Admin) -> list[str]:
+    try:
+        listed = await admin.list_transactions()
+    except StrandlineError as error:
+        return [f"{type(error).__name__}: {error}"]
+    return [f"{each.transactional_id} is {each.state.value}" for each in listed if each.state not in CLOSED]
 
 
 async def _behind(admin: Admin, topics: Mapping[str, str]) -> list[str]:

@@ -20,7 +20,7 @@ async def test_a_client_without_events_in_its_first_life_begins_with_its_second(
     async with LocalCluster(2, directory=tmp_path / "cluster") as cluster:
         async with Admin(cluster.bootstrap) as admin:
             await admin.create_topics([NewTopic(each.topic, each.partitions, 2) for each in TOPICS])
-        name = OWN.roles[-1].name
+        name = "consume-group-by-hand-2"
         roles = ClientRoles([role for role in OWN.roles if role.name in (name, "produce-p1")])
         (member,) = roles.members
         load = clients.Load(cluster.bootstrap, tmp_path, roles)

@@ -26,12 +26,19 @@ from strandline.auditing.history import (
 from strandline.auditing.reference import Logged, Span
 from strandline.errors import Outcome
 from strandline_lab.chaos import clients
-from strandline_lab.chaos.core.load import TOPICS, WITH_KAFKA, ClientRole, ClientRoles, Library
+from strandline_lab.chaos.core.load import TOPICS as ALL_TOPICS
+from strandline_lab.chaos.core.load import TRANSACTED, WITH_KAFKA, ClientRole, ClientRoles, Library
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-KAFKA_ROLES = ClientRoles([role for role in WITH_KAFKA.roles if role.library is not Library.STRANDLINE])
+TOPICS = [each for each in ALL_TOPICS if each is not TRANSACTED]
+KAFKA_ROLES = ClientRoles([
+    role
+    for role in WITH_KAFKA.roles
+    if role.library is not Library.STRANDLINE and not role.transacts and role.topic != TRANSACTED.topic
+])  # fmt: skip
+"""Whole rounds have those with transactions."""
 RECORDS = 200
 READ_S_MAX = 60.0
 

@@ -21,8 +21,8 @@ from strandline.vocabulary.metadata import BalanceState
 from strandline_lab.chaos.core.demands import REPLACED_MS_MAX
 from strandline_lab.chaos.core.faults import Fault, FaultKind, Member, Role, Target
 from strandline_lab.chaos.core.hangs import lone_hangs
-from strandline_lab.chaos.core.load import OWN, WITH_KAFKA, ClientRoles
-from strandline_lab.chaos.core.plan import Plan, TopicPlan, load
+from strandline_lab.chaos.core.load import OWN, TOPICS, WITH_KAFKA, ClientRoles
+from strandline_lab.chaos.core.plan import Plan, load
 from strandline_lab.chaos.evidence import read
 from strandline_lab.chaos.judge import judge
 from strandline_lab.chaos.processes import local_world
@@ -50,11 +50,11 @@ def _at_low_rate(options: Sequence[str]) -> Sequence[str]:
     return [str(RATE) if before == "--rate" else each for before, each in pairwise(["", *options])]
 
 
-KAFKA_MEMBER = next(
-    member.number for member, role in WITH_KAFKA.members.items() if role.name == "consume-group-kafka-1"
+KAFKA_MEMBER, OWN_PROCESSOR, KAFKA_PROCESSOR = (
+    next(member.number for member, role in WITH_KAFKA.members.items() if role.name == f"consume-group-{name}")
+    for name in ("kafka-1", "process-1", "process-2")
 )
 HUNG = Fault(FaultKind.PAUSE, Role.BROKER, Target.LEADER, 0, 18.0, 10.0)
-TOPICS = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
 
 
 def plan(seconds: float, *faults: Fault) -> Plan:
@@ -72,6 +72,8 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
     is full, a partition moves, another is added. Later, when all is calm, a leader hangs, long enough for the
     judge to ask for its successor. Kafka clients write and read beside strandline's.
 
+    Others write in transactions, and processors are killed within them.
+
     Then an acknowledgement that no client received is added to a producer's history: it is found.
     """
     broker, any_leader = Role.BROKER, Target.LEADER
@@ -80,7 +82,9 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
         Fault(FaultKind.PAUSE, Role.CONTROLLER, Target.ACTIVE, 0, 0.6, 1.0),
         Fault(FaultKind.KILL, Role.CLIENT, Target.ANY, 3, 1.0, 1.0),
         Fault(FaultKind.KILL, Role.CLIENT, Target.ANY, KAFKA_MEMBER, 1.5, 1.0),
+        Fault(FaultKind.KILL, Role.CLIENT, Target.ANY, OWN_PROCESSOR, 2.0, 1.0),
         Fault(FaultKind.TERMINATE, Role.CLIENT, Target.ANY, 5, 3.0, 1.0),
+        Fault(FaultKind.KILL, Role.CLIENT, Target.ANY, KAFKA_PROCESSOR, 4.0, 1.0),
         Fault(FaultKind.REASSIGN, broker, any_leader, 1, 5.0, 0.0),
         Fault(FaultKind.ADD_PARTITIONS, broker, any_leader, 4, 5.2, 0.0),
         Fault(FaultKind.DISK_FULL, broker, Target.FOLLOWER, 2, 5.5, 1.5),
@@ -126,6 +130,10 @@ async def test_a_round_keeps_every_promise_and_a_manipulated_history_does_not(tm
     assert (out / "report.html").read_text().startswith("<!doctype html>")
     assert lines(out / "findings.jsonl") == []
     assert lines(out / "observations.jsonl")
+    for transacted in ("produce-t1", "produce-t2", "consume-group-process-1", "consume-group-process-2"):
+        outcomes = {each["event"] for path in out.glob(f"{transacted}*.jsonl") for each in lines(path)}
+        assert {"sent", "acked", "failed"} <= outcomes, transacted
+    assert any(each["event"] == "received" for each in lines(out / "final-tide.jsonl"))
     assert lines(out / "committed.jsonl")
     assert lines(out / "state-changes.jsonl")
     assert lines(out / "group-events.jsonl")

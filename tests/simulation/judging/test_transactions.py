@@ -7,13 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from strandline.vocabulary.log import ProducerIdentity
-from strandline_lab.simulation.workloads.transactions.history import (
-    Batch,
-    History,
-    Initialized,
-    Read,
-    SeenOffset,
-)
+from strandline_lab.auditing.transactions import Batch, Read
+from strandline_lab.simulation.workloads.transactions.history import History, Initialized, SeenOffset
 from strandline_lab.simulation.workloads.transactions.judge import findings
 
 FIRST, SECOND = ProducerIdentity(7, 0), ProducerIdentity(7, 1)

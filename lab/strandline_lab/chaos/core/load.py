@@ -14,8 +14,10 @@ from strandline_lab.chaos.core.plan import TopicPlan
 WATERMARKS_EVERY_S: Final = 0.5
 SESSION_TIMEOUT_MS: Final = 4_000
 
-TOPICS: Final = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
-MIN_INSYNC: Final = {"swell": 2, "ebb": 1}
+TRANSACTED: Final = TopicPlan("tide", 3)
+"""Only transactions write to it."""
+TOPICS: Final = (TopicPlan("swell", 4), TopicPlan("ebb", 2), TRANSACTED)
+MIN_INSYNC: Final = {"swell": 2, "ebb": 1, "tide": 2}
 """In `ebb` a single replica may acknowledge. It is then the only one that may lead (E2)."""
 BY_HAND: Final = ("--by-hand", "--max-poll-interval-ms", "3000")
 BLOCKING: Final = (*BY_HAND, "--block", "4")
@@ -36,21 +38,32 @@ KAFKA: Final = (Library.CONFLUENT, Library.AIOKAFKA)
 @dataclass(frozen=True, slots=True)
 class ClientRole:
     """A client of the load. `options` are those of `strandline verify produce` or `verify consume`, or of the
-    same commands of a Kafka client (`strandline_lab.chaos.kafka`)."""
+    same commands of a Kafka client (`strandline_lab.chaos.kafka`); or those of a client with transactions
+    (`strandline_lab.chaos.transactions`)."""
 
     name: str
     """The name of its history without the number of the process: `produce-p1`."""
     topic: str
     options: Sequence[str]
     value_prefix: str = ""
-    """The prefix of a producer's values. Each of its processes has another one, so no value is sent twice."""
+    """The prefix of the values that a client sends. Each of its processes has another one, so that no value
+    is sent twice."""
     group: str = ""
     """The group of a member."""
     library: Library = Library.STRANDLINE
 
     @property
     def produces(self) -> bool:
-        return bool(self.value_prefix)
+        return bool(self.value_prefix) and not self.group
+
+    @property
+    def processes(self) -> bool:
+        """It sends what it makes of the records that its group gives it."""
+        return bool(self.value_prefix and self.group)
+
+    @property
+    def transacts(self) -> bool:
+        return "--transactional-id" in self.options
 
     @property
     def begins_with(self) -> str:
@@ -101,9 +114,25 @@ def _producer(
     )
 
 
+def _transactional(name: str) -> Sequence[str]:
+    """The transactional id stays the same over all processes of the client."""
+    return "--transactional-id", f"chaos-{name}", "--partitions", str(TRANSACTED.partitions)
+
+
+def _processor(
+    name: str, topic: str, group: str, number: int, *, library: Library = Library.STRANDLINE
+) -> ClientRole:
+    """A member that sends, in transactions, one record for each that it is given."""
+    reading = ("--group", group, "--client-id", f"{group}-{number}")
+    session = ("--session-timeout-ms", str(SESSION_TIMEOUT_MS))
+    options = (*_transactional(name), "--to", TRANSACTED.topic, *reading, *session)
+    history = f"consume-group-{group}-{number}"
+    return ClientRole(history, topic, options, value_prefix=name, group=group, library=library)
+
+
 def _reader(name: str, topic: str, *, library: Library = Library.STRANDLINE) -> ClientRole:
-    # A Kafka client always begins at the earliest record.
-    begin = ("--from", "earliest") if library is Library.STRANDLINE else ()
+    # A Kafka client always begins at the earliest record, and reads what is committed.
+    begin = ("--from", "earliest", "--isolation", "committed") if library is Library.STRANDLINE else ()
     return ClientRole(
         f"consume-assign-{name}", topic, (*begin, "--watermarks", str(WATERMARKS_EVERY_S)), library=library
     )
@@ -141,6 +170,9 @@ _OWN_ROLES: Final = (
     _member("mixed", "ebb", 3, "cooperative"),
     _member("by-hand", "ebb", 1, "cooperative", *BY_HAND),
     _member("by-hand", "ebb", 2, "cooperative", *BLOCKING),
+    _producer("t1", TRANSACTED.topic, 50, *_transactional("t1")),
+    _reader("3", TRANSACTED.topic),
+    _processor("s1", "ebb", "process", 1),
 )
 
 # librdkafka takes a new epoch when an idempotent producer gives records up, and may store others twice then
@@ -157,6 +189,9 @@ _KAFKA_ROLES: Final = (
     _kafka_member("shared-eager", "ebb", 2, Library.CONFLUENT, "range"),
     _member("shared-cooperative", "swell", 1, "cooperative"),
     _kafka_member("shared-cooperative", "swell", 2, Library.CONFLUENT, "cooperative-sticky"),
+    _producer("t2", TRANSACTED.topic, 50, *_transactional("t2"), library=Library.CONFLUENT),
+    _reader("k3", TRANSACTED.topic, library=Library.CONFLUENT),
+    _processor("s2", "ebb", "process", 2, library=Library.CONFLUENT),
 )
 
 OWN: Final = ClientRoles(_OWN_ROLES)

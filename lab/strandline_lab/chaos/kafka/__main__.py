@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +15,11 @@ from typing import Final
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.standard_streams import open_standard_streams
 from strandline_lab.chaos.core.load import KAFKA, Library
-from strandline_lab.chaos.history_lines import HistoryLines, Stopped
+from strandline_lab.chaos.history_lines import HistoryLines
 from strandline_lab.chaos.kafka.installed import how_to_install, missing
 from strandline_lab.chaos.kafka.options import Connection, Membership, Produced, Reading
 from strandline_lab.chaos.kafka.security import Certified
+from strandline_lab.chaos.signals import stopped_by_sigterm
 
 FAILED: Final = 1
 
@@ -79,7 +79,7 @@ def _confluent(connection: Connection, what: Produced | Reading | Membership, li
 
     from strandline_lab.chaos.kafka import confluent_clients as clients
 
-    stopped = _stopped_by_sigterm()
+    stopped = stopped_by_sigterm()
     try:
         match what:
             case Produced():
@@ -101,7 +101,7 @@ def _aiokafka(connection: Connection, what: Produced | Reading | Membership, lin
     from strandline_lab.chaos.kafka import aiokafka_clients as clients
 
     async def run() -> None:
-        stopped = _stopped_by_sigterm()
+        stopped = stopped_by_sigterm()
         match what:
             case Produced():
                 await clients.produce(connection, what, lines, SystemClock(), stopped)
@@ -116,12 +116,6 @@ def _aiokafka(connection: Connection, what: Produced | Reading | Membership, lin
         lines.error(clients.code_of(error), type(error).__name__, str(error))
         return False
     return True
-
-
-def _stopped_by_sigterm() -> Stopped:
-    received: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
-    return lambda: bool(received)
 
 
 def main() -> int:

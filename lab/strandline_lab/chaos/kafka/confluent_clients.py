@@ -124,6 +124,8 @@ def read(
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "fetch.error.backoff.ms": 100,
+            # After the last record of a log there may be markers of transactions, which no reader gets.
+            "enable.partition.eof": True,
         }
     )
     try:
@@ -138,8 +140,13 @@ def read(
 
         def read_some() -> None:
             message = consumer.poll(POLL_S)
-            if message is not None and (place := _received(message, lines)):
+            if message is None:
+                return
+            if place := _received(message, lines):
                 proven[place[0]] = max(proven[place[0]], place[1] + 1)
+            elif (error := message.error()) is not None and error.code() == KafkaError._PARTITION_EOF:
+                number, end = _place(message)
+                proven[number] = max(proven[number], end)
 
         due = clock.monotonic()
         while not stopped():

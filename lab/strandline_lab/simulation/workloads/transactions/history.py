@@ -7,28 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from strandline.vocabulary.log import ProducerIdentity
-
-
-class Read(NamedTuple):
-    """A record that a reader got."""
-
-    offset: int
-    value: bytes
-
+from strandline_lab.auditing.transactions import Batch, Read
 
 Reads = dict[int, list[Read]]
 """By partition, in the order of a reader's answers."""
-
-
-class Batch(NamedTuple):
-    """A batch of the log as it is in the end, or a marker."""
-
-    offset: int
-    producer: ProducerIdentity
-    is_transactional: bool
-    commits: bool | None
-    """What a marker says; None for records."""
-    records: tuple[Read, ...]
 
 
 @dataclass(slots=True)

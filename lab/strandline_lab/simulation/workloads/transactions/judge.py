@@ -6,46 +6,15 @@ It knows only the log as it is in the end and the answers to clients. It shares 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from strandline_lab.simulation.workloads.transactions.history import (
-    Attempt,
-    Batch,
-    History,
-    Read,
-    Reads,
-)
+from strandline_lab.auditing.transactions import Model, Read
+from strandline_lab.simulation.workloads.transactions.history import Attempt, History, Reads
 
 SHOWN_MAX: Final = 3
 """Records that a sentence names."""
-
-
-class Model:
-    """What is committed in a log, by its markers: the records of a producer up to its next one."""
-
-    def __init__(self, log: dict[int, list[Batch]]) -> None:
-        self.committed: dict[int, list[Read]] = {}
-        """By partition, in the order of the log. Markers and records of aborted transactions are not here."""
-        self.open: list[tuple[int, Batch]] = []
-        """Partition and first batch of each transaction without a marker."""
-        for partition, batches in log.items():
-            self.committed[partition] = sorted(self._decided(partition, batches))
-        self.values = {read.value for reads in self.committed.values() for read in reads}
-
-    def _decided(self, partition: int, batches: Sequence[Batch]) -> Iterator[Read]:
-        undecided: defaultdict[int, list[Batch]] = defaultdict(list)
-        for batch in batches:
-            producer_id = batch.producer.producer_id
-            if batch.commits is not None:
-                for each in undecided.pop(producer_id, ()):
-                    yield from each.records if batch.commits else ()
-            elif batch.is_transactional:
-                undecided[producer_id].append(batch)
-            else:
-                yield from batch.records
-        self.open += [(partition, each[0]) for each in undecided.values()]
 
 
 def findings(history: History) -> Iterator[str]:
@@ -73,7 +42,7 @@ def findings(history: History) -> Iterator[str]:
             yield from _isolated(name, reads, log, "the log")
 
 
-def _kept(history: History, model: Model) -> Iterator[str]:
+def _kept(history: History, model: Model[int]) -> Iterator[str]:
     """Each acknowledged record is where it was acknowledged, unless it was aborted and removed."""
     places = {
         read.value: (partition, read.offset)
@@ -89,14 +58,15 @@ def _kept(history: History, model: Model) -> Iterator[str]:
         needed = value in model.values or value in history.plain or not history.compacted
         if needed and places.get(value) != place:
             yield f"C4: {value!r} was acknowledged at {place}, and is at {places.get(value)}"
-    for value, count in Counter(
+    counts = Counter(
         read.value for batches in history.log.values() for batch in batches for read in batch.records
-    ).items():
+    )
+    for repeated, count in counts.items():
         if count > 1:
-            yield f"C6: {value!r} is {count} times in the log"
+            yield f"C6: {repeated!r} is {count} times in the log"
 
 
-def _atomic(attempt: Attempt, model: Model) -> Iterator[str]:
+def _atomic(attempt: Attempt, model: Model[int]) -> Iterator[str]:
     there = [value for _, value in attempt.sent if value in model.values]
     missing = [value for _, value in attempt.sent if value not in model.values]
     if there and missing:
@@ -107,11 +77,11 @@ def _atomic(attempt: Attempt, model: Model) -> Iterator[str]:
         yield f"C1: {attempt.what}: {there[:SHOWN_MAX]} are committed"
 
 
-def _is_committed(attempt: Attempt, model: Model) -> bool:
+def _is_committed(attempt: Attempt, model: Model[int]) -> bool:
     return any(value in model.values for _, value in attempt.sent)
 
 
-def _fenced(history: History, model: Model) -> Iterator[str]:
+def _fenced(history: History, model: Model[int]) -> Iterator[str]:
     for attempt in history.attempts:
         if not _is_committed(attempt, model):
             continue
@@ -128,12 +98,12 @@ def _fenced(history: History, model: Model) -> Iterator[str]:
                 )
 
 
-def _chain(history: History, model: Model, owner: str) -> list[Attempt]:
+def _chain(history: History, model: Model[int], owner: str) -> list[Attempt]:
     committed = [each for each in history.attempts if each.owner == owner and _is_committed(each, model)]
     return sorted(committed, key=lambda each: (each.begin, each.end))
 
 
-def _once(history: History, model: Model) -> Iterator[str]:
+def _once(history: History, model: Model[int]) -> Iterator[str]:
     """Each input is transformed by one committed transaction, whose offset is committed with its records."""
     for owner, last in history.last.items():
         chain = _chain(history, model, owner)
@@ -145,7 +115,7 @@ def _once(history: History, model: Model) -> Iterator[str]:
             yield f"C2: {owner}: the offset is {last}, and its committed transactions end at {ends[-1]}"
 
 
-def _offsets(history: History, model: Model) -> Iterator[str]:
+def _offsets(history: History, model: Model[int]) -> Iterator[str]:
     owners = history.last
     ends = {owner: {0, *(each.end for each in _chain(history, model, owner))} for owner in owners}
     seen: defaultdict[tuple[str, str], list[int]] = defaultdict(list)

@@ -8,10 +8,11 @@ from typing import Final
 
 from strandline.records import BatchHeader, Record
 from strandline.vocabulary.log import ProducerIdentity
+from strandline_lab.auditing.transactions import Batch, Read
 from strandline_lab.simulation.kafka.client import KafkaClient
 from strandline_lab.simulation.kafka.markers import commits
 from strandline_lab.simulation.kafka.reader import KafkaReader
-from strandline_lab.simulation.workloads.transactions.history import Batch, Read, Reads
+from strandline_lab.simulation.workloads.transactions.history import Reads
 
 LAST: Final = b"last"
 """Begins the value of the last record of a partition."""
@@ -55,7 +56,7 @@ class Reading:
         found = () if header.is_control else tuple(Read(each.offset, each.value or b"") for each in records)
         producer = ProducerIdentity(header.producer_id, header.producer_epoch)
         self._on_batch(partition, Batch(header.base_offset, producer, header.is_transactional, marker, found))
-        if any(each.value.startswith(LAST) for each in found):
+        if any((each.value or b"").startswith(LAST) for each in found):
             self._left.discard(partition)
             if not self._left:
                 self._read_all.set()

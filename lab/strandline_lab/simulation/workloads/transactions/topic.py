@@ -11,6 +11,7 @@ from strandline.host import Host
 from strandline.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from strandline.simulation.cluster import KAFKA_PORT
 from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline_lab.auditing.transactions import Batch
 from strandline_lab.simulation.judging.judge import Problem
 from strandline_lab.simulation.kafka.client import KafkaClient
 from strandline_lab.simulation.kafka.producer import KafkaProducer
@@ -18,11 +19,7 @@ from strandline_lab.simulation.kafka.transactions import V2, GaveUp, Transaction
 from strandline_lab.simulation.stage import SYNCED, Stage
 from strandline_lab.simulation.workloads.producing import producing
 from strandline_lab.simulation.workloads.topic import create_topic
-from strandline_lab.simulation.workloads.transactions.history import (
-    Batch,
-    History,
-    SeenOffset,
-)
+from strandline_lab.simulation.workloads.transactions.history import History, SeenOffset
 from strandline_lab.simulation.workloads.transactions.judge import findings
 from strandline_lab.simulation.workloads.transactions.producing import Producing
 from strandline_lab.simulation.workloads.transactions.reading import LAST, Reading, noting
