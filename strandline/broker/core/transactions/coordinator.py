@@ -44,6 +44,7 @@ from strandline.broker.core.transactions.requests import (
 from strandline.broker.core.transactions.transaction import Transaction
 from strandline.broker.core.transactions.turn import Turn
 from strandline.errors import (
+    ConcurrentTransactions,
     CoordinatorLoading,
     CoordinatorNotAvailable,
     InvalidProducerIdMapping,
@@ -71,6 +72,9 @@ from strandline.vocabulary.transactions import (
 EXPIRY_CHECK_MS: Final = 3_600_000
 EXPIRED_PER_TURN_MAX: Final = 500
 """Transactional ids that are checked for expiry before other work gets a turn."""
+TIMERS_PER_TURN_MAX: Final = 200
+"""Transactions that are aborted for their timeout before other work gets a turn: after the coordinator has
+moved, all of them may be due at one time. Some milliseconds."""
 
 EXPIRY: Final = ""
 """The timer of expired ids; no transactional id has this name."""
@@ -238,7 +242,7 @@ class TransactionCoordinator:
         self._turn.write(entry, wanted, call, answer)
 
     def _check_partitions(self, held: Transaction, wanted: Transaction) -> None:
-        """Raises InvalidRequest, InvalidTopic."""
+        """Raises InvalidRequest, InvalidTopic, ConcurrentTransactions."""
         for name in wanted.partitions - held.partitions:
             if (wrong := check_name(name)) is not None:
                 raise wrong
@@ -250,9 +254,9 @@ class TransactionCoordinator:
         most = self._turn.limits.open_partitions_max
         total = self._turn.open_partitions + len(wanted.partitions) - len(held.partitions)
         if total > most:
-            raise InvalidRequest(
-                f"the open transactions of this coordinator would have {total} partitions, more than {most}",
-                limit=most,
+            raise ConcurrentTransactions(
+                f"the open transactions of this coordinator would have {total} partitions, more than {most}: "
+                "ask again once some have ended"
             )
 
     def _end_transaction(self, entry: Entry, call: Call[ProducerIdentity], asked: End) -> None:
@@ -321,10 +325,13 @@ class TransactionCoordinator:
         return turn.end()
 
     def tick(self, now: Instant) -> list[Effect]:
-        """Run the timers that are due."""
+        """Run timers that are due. Some may be left: `next_deadline` has come by then."""
         turn = self._turn
         turn.begin(now)
-        while (transactional_id := turn.timers.pop(now.monotonic_s)) is not None:
+        for _ in range(TIMERS_PER_TURN_MAX):
+            transactional_id = turn.timers.pop(now.monotonic_s)
+            if transactional_id is None:
+                break
             if transactional_id == EXPIRY:
                 self._expire()
             else:

@@ -150,8 +150,8 @@ def test_all_open_transactions_have_a_bounded_number_of_partitions() -> None:
     stage = Stage(replace(LIMITS, open_partitions_max=3))
     first = stage.begun(A, B, name="first")
     second = stage.begun(A, name="second")
-    refusal = stage.answer(stage.add(second, B, name="second"), InvalidRequest)
-    assert refusal.limit == 3
+    refusal = stage.answer(stage.add(second, B, name="second"), ConcurrentTransactions)
+    assert refusal.retriable, "it waits"
     stage.answer(stage.end(first, commit=True, name="first"), ProducerIdentity)
     stage.mark()
     assert stage.core.open_partitions == 1

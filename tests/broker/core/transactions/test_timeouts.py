@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from strandline.broker.core.transactions.coordinator import TIMERS_PER_TURN_MAX
 from strandline.broker.core.transactions.effects import AbortReason, EventKind
 from strandline.broker.core.transactions.progress import WRITE_AGAIN_MS
 from strandline.errors import (
@@ -14,7 +17,16 @@ from strandline.errors import (
 )
 from strandline.vocabulary.log import ProducerIdentity
 from strandline.vocabulary.transactions import EPOCH_MAX, TransactionState
-from tests.broker.core.transactions.support.stage import FIRST_ID, TIMEOUT_MS, A, B, Stage, raised, worn
+from tests.broker.core.transactions.support.stage import (
+    FIRST_ID,
+    LIMITS,
+    TIMEOUT_MS,
+    A,
+    B,
+    Stage,
+    raised,
+    worn,
+)
 
 TIMEOUT_S = TIMEOUT_MS / 1000
 
@@ -33,6 +45,21 @@ def test_an_open_transaction_aborts_at_its_timeout_and_not_before() -> None:
     assert stage.events[-1].reason is AbortReason.TIMEOUT
     stage.mark()
     assert stage.state.value == "CompleteAbort"
+
+
+def test_many_that_time_out_at_once_leave_turns_to_others() -> None:
+    """All of a coordinator's may be due together, once it has moved."""
+    count = 2 * TIMERS_PER_TURN_MAX + 1
+    stage = Stage(replace(LIMITS, transactional_ids_max=count, open_partitions_max=count))
+    for number in range(count):
+        stage.begun(A, name=f"{number}")
+    stage.at_s += TIMEOUT_S
+    aborting = []
+    while (deadline := stage.core.next_deadline()) is not None and deadline <= stage.at_s:
+        before = len(stage.markers)
+        stage.play(stage.core.tick(stage.now))
+        aborting.append(len(stage.markers) - before)
+    assert aborting == [TIMERS_PER_TURN_MAX, TIMERS_PER_TURN_MAX, 1]
 
 
 def test_partitions_that_are_added_do_not_move_the_timeout() -> None:
