@@ -148,14 +148,14 @@ def read(
                 number, end = _place(message)
                 proven[number] = max(proven[number], end)
 
-        due = clock.monotonic()
-        while not stopped():
+        due, ends = clock.monotonic(), dict[int, int]()
+        while not stopped() or not all_received(proven, ends):
             read_some()
             if clock.monotonic() >= due:
+                ended = stopped()
+                found = _ask_for_watermarks(consumer, connection, lines, proven)
+                ends = found if ended else {}
                 due = clock.monotonic() + wanted.watermarks_s
-                _ask_for_watermarks(consumer, connection, lines, proven)
-        while not all_received(proven, _ask_for_watermarks(consumer, connection, lines, proven)):
-            read_some()
     finally:
         consumer.close()
 
