@@ -58,6 +58,13 @@ class Model(Generic[Log]):
         for log, batches in logs.items():
             self.committed[log] = sorted(self._decided(log, batches), key=lambda read: read.offset)
         self.values = {read.value for reads in self.committed.values() for read in reads}
+        self.writers = {
+            read.value: batch.producer
+            for batches in logs.values()
+            for batch in batches
+            for read in batch.records
+        }
+        """Who wrote each value, committed or not."""
 
     def _decided(self, log: Log, batches: Sequence[Batch]) -> Iterator[Read]:
         undecided: defaultdict[int, list[Batch]] = defaultdict(list)

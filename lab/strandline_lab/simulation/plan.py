@@ -24,6 +24,7 @@ from strandline_lab.simulation.faults.drawing import (
 from strandline_lab.simulation.faults.every import (
     AIMED,
     AIMED_AT_CONTROLLERS,
+    AIMED_AT_HARDER,
     AIMED_AT_PARTS,
     AIMED_AT_TRANSACTIONS,
     KINDS,
@@ -91,8 +92,10 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
         faults += drawn_aimed(seed, seconds, (*AIMED, *AIMED_AT_CONTROLLERS) if operated else AIMED)
         if any(isinstance(workload, Dividing) for workload in workloads):
             faults += drawn_aimed(seed, seconds, AIMED_AT_PARTS, PARTS_RATE)
-        if any(isinstance(workload, Transactions) for workload in workloads):
-            faults += drawn_aimed(seed, seconds, AIMED_AT_TRANSACTIONS, STEPS_RATE)
+        for workload in workloads:
+            if isinstance(workload, Transactions):
+                kinds = AIMED_AT_HARDER if workload.harder else ()
+                faults += drawn_aimed(seed, seconds, (*AIMED_AT_TRANSACTIONS, *kinds), STEPS_RATE)
         in_order = tuple(sorted(faults, key=lambda fault: fault.at_s))
         brokers = max(workload.brokers_min for workload in workloads)
         return Plan(seed=seed, seconds=seconds, brokers=brokers, workloads=workloads, faults=in_order)

@@ -415,9 +415,13 @@ class SimulatedLoop(NoOutside):
             return
         self._closed = True
         with self._current():
-            for task in sorted([*asyncio.all_tasks(self), *self._remains], key=hash):
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                _close(task)
+            left = [*asyncio.all_tasks(self), *self._remains]
+            while left:
+                for task in sorted(left, key=hash):
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    _close(task)
+                    asyncio._unregister_task(task)
+                left = [*asyncio.all_tasks(self)]  # begun by what was unwound
         self._remains.clear()
         self._ready.clear()
         self._timers.clear()

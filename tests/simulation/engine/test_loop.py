@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from random import Random
+from types import CoroutineType
 
 import pytest
 
@@ -212,3 +213,24 @@ def test_an_error_of_a_process_goes_to_its_own_handler(loop: SimulatedLoop) -> N
         "one: invalid literal for int() with base 10: 'x'",
         "two: invalid literal for int() with base 10: 'x'",
     ]
+
+
+def test_tasks_that_begin_as_others_are_unwound_are_unwound_as_well() -> None:
+    loop, begun = SimulatedLoop.new(Random(1)), list[asyncio.Task[None]]()
+
+    async def rest() -> None:
+        await asyncio.sleep(1)
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            begun.append(loop.create_task(rest()))
+
+    _ = loop.start(process("one"), work())
+    loop.run(asyncio.sleep(1))
+    loop.close()
+    [task] = begun
+    coroutine = task.get_coro()
+    assert isinstance(coroutine, CoroutineType)
+    assert coroutine.cr_frame is None

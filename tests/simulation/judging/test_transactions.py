@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from strandline.vocabulary.log import ProducerIdentity
+from strandline.vocabulary.transactions import NO_PRODUCER
 from strandline_lab.auditing.transactions import Batch, Read
 from strandline_lab.simulation.workloads.transactions.history import History, Initialized, SeenOffset
 from strandline_lab.simulation.workloads.transactions.judge import findings
@@ -85,6 +86,24 @@ def test_what_breaks_a_rule_is_found(row: str, said: str, change: Change) -> Non
     history = right()
     change(history)
     assert any(line.startswith(f"{row}: ") and said in line for line in findings(history))
+
+
+def test_a_reader_may_lack_what_was_deleted_and_nothing_else() -> None:
+    history = right()
+    history.deleted[0] = 1
+    history.committed["reader"][0].pop()
+    history.uncommitted["reader of all"][0].pop(0)
+    assert list(findings(history)) == []
+    history.deleted[0] = 0
+    assert [line[:2] for line in findings(history)] == ["C7", "C7"]
+
+
+def test_the_log_says_which_producer_wrote_for_an_own_client() -> None:
+    """It does not show its identity."""
+    history = right()
+    history.attempts[0].producer = NO_PRODUCER
+    history.initialized.append(Initialized("id", SECOND, 1.5))
+    assert any(line.startswith("C5: transaction 0 of id") for line in findings(history))
 
 
 def test_compaction_may_remove_what_was_aborted_and_markers() -> None:

@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from strandline_lab.simulation.faults.every import AIMED_AT_TRANSACTIONS
+from strandline.vocabulary.transactions import EPOCH_MAX
+from strandline_lab.simulation.faults.every import AIMED_AT_HARDER, AIMED_AT_TRANSACTIONS
 from strandline_lab.simulation.faults.fault import Fault
 from strandline_lab.simulation.plan import Plan
 from strandline_lab.simulation.run import run_quietly
 from strandline_lab.simulation.workloads.transactions.topic import Transactions
 
 
-def transactions(*, compacted: bool = False) -> Transactions:
+def transactions(**changes: Any) -> Transactions:
     return Transactions(
         name="transactions", partitions=2, producers=2, twins=2, pause_s=0.02, timeout_s=1.0, coordinators=2,
-        synced=False, compacted=compacted,
-    )  # fmt: skip
+        synced=False, harder=True,
+    ).model_copy(update=changes)  # fmt: skip
 
 
-@pytest.mark.parametrize("compacted", [False, True])
-def test_without_faults_most_transactions_commit_and_each_input_counts_once(compacted: bool) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [{"harder": False}, {"compacted": True}, {"trims": True}, {"own": True}],
+    ids=["plain", "compacted", "trims", "own"],
+)
+def test_without_faults_most_transactions_commit_and_each_input_counts_once(changes: dict[str, Any]) -> None:
     """CORRECTNESS C1–C7: twins fence each other, some die, and some leave their transactions open."""
-    plan = Plan(seed=5, seconds=4.0, workloads=(transactions(compacted=compacted),), faults=())
+    plan = Plan(seed=5, seconds=4.0, workloads=(transactions(**changes),), faults=())
     outcome = run_quietly(plan)
     assert outcome.problems == ()
     assert outcome.counts["transactions"] > outcome.counts["committed transactions"] > 20
 
 
-@pytest.mark.parametrize("kind", AIMED_AT_TRANSACTIONS)
+def test_an_id_whose_epochs_are_used_up_gets_other_producer_ids() -> None:
+    """One of KIP-98's that is hard to reach otherwise: an epoch has 15 bits."""
+    young, old = (
+        run_quietly(Plan(seed=5, seconds=4.0, workloads=(transactions(epoch=epoch),), faults=()))
+        for epoch in (0, EPOCH_MAX - 3)
+    )
+    assert young.problems == old.problems == ()
+    assert young.counts["producer ids"] <= 3 < old.counts["producer ids"]
+
+
+@pytest.mark.parametrize("kind", (*AIMED_AT_TRANSACTIONS, *AIMED_AT_HARDER))
 def test_a_fault_hits_between_two_steps_and_no_transaction_is_torn(kind: str) -> None:
     """CORRECTNESS C1, C3: coordinators and leaders are gone while a transaction ends."""
     faults = tuple(Fault(kind=kind, at_s=at_s, lasts_s=0.5, lot=2) for at_s in (1.0, 3.0))

@@ -62,9 +62,15 @@ AIMED_AT_TRANSACTIONS: Final = (
     "kill a coordinator and a leader at a step",
 )
 """Only seeds with transactions have these."""
+AIMED_AT_HARDER: Final = (
+    "kill a leader with markers",
+    "two leaders in turn at a step",
+    "set the dates of coordinators apart",
+)
+"""Only seeds with the harder ones have these."""
 APART: Final = frozenset({
     LOST_DISK, COORDINATOR, CUT_LOG, CUT_AND_BACK, *AIMED, *AIMED_AT_CONTROLLERS, *AIMED_AT_PARTS,
-    *AIMED_AT_TRANSACTIONS,
+    *AIMED_AT_TRANSACTIONS, *AIMED_AT_HARDER,
 })  # fmt: skip
 """Kinds that are drawn with lots of their own, so that the other faults of a seed do not depend on them."""
 
@@ -120,4 +126,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "cut a coordinator off at a step": transactions.cut_coordinator_off,
     "kill a leader at a step": transactions.kill_leader,
     "kill a coordinator and a leader at a step": transactions.kill_both,
+    "kill a leader with markers": transactions.kill_leader_with_markers,
+    "two leaders in turn at a step": transactions.lead_in_turn_at_a_step,
+    "set the dates of coordinators apart": transactions.set_dates_apart,
 }

@@ -22,7 +22,17 @@ class Led(NamedTuple):
 
 def a_led_partition(scene: Scene, random: Random) -> Led | None:
     """A partition that clients write to. None if none has a leader."""
-    return _choice(random, [each for each in _led(scene) if not each.name.topic.startswith(INTERNAL_PREFIX)])
+    return _choice(random, _of_clients(scene))
+
+
+def a_partition_led_elsewhere(scene: Scene, random: Random, coordinator: int) -> Led | None:
+    """A partition that clients write to, in sync on all brokers, whose leader is another one than this."""
+    found = [
+        each
+        for each in _of_clients(scene)
+        if coordinator in each.others and 1 + len(each.others) == len(scene.cluster.brokers)
+    ]
+    return _choice(random, found)
 
 
 def an_unclean_partition(scene: Scene, random: Random) -> Led | None:
@@ -62,6 +72,10 @@ def active_controller(scene: Scene) -> int | None:
 
 def _choice(random: Random, found: list[Led]) -> Led | None:
     return random.choice(found) if found else None
+
+
+def _of_clients(scene: Scene) -> list[Led]:
+    return [each for each in _led(scene) if not each.name.topic.startswith(INTERNAL_PREFIX)]
 
 
 def _led(scene: Scene) -> list[Led]:

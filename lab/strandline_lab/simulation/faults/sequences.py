@@ -217,7 +217,7 @@ async def lead_in_turn(scene: Scene, random: Random, lasts_s: float) -> None:
     scene.note(f"kill broker {first}, the leader")
     scene.cluster.brokers[first].kill()
     _heal(scene, second, _hosts(scene, [first]))
-    if await _is_elected(scene, led.name, second, instead_of=third):
+    if await is_elected(scene, led.name, second, instead_of=third):
         await asyncio.sleep(random.uniform(0, MARGIN_S))
         scene.note(f"kill broker {second}, the next leader")
         scene.cluster.brokers[second].kill()
@@ -228,7 +228,7 @@ async def lead_in_turn(scene: Scene, random: Random, lasts_s: float) -> None:
     scene.restart_broker(second)
 
 
-async def _is_elected(scene: Scene, name: TopicPartition, heir: int, *, instead_of: int) -> bool:
+async def is_elected(scene: Scene, name: TopicPartition, heir: int, *, instead_of: int) -> bool:
     """Pause the other candidate at the moments of an election: soon after the death of the leader, or when
     its session ends. It stays paused if the heir leads."""
     for after_s, for_s in ELECTIONS:
@@ -300,6 +300,16 @@ async def _shrink(scene: Scene, random: Random, leader: int, name: str) -> None:
 def _heal_brokers(scene: Scene, number: int) -> None:
     others = [each for each in range(len(scene.cluster.brokers)) if each != number]
     _heal(scene, number, _hosts(scene, others))
+
+
+def part(scene: Scene, one: int, two: int) -> None:
+    """Cut two brokers off from each other."""
+    _cut(scene, one, _hosts(scene, [two]))
+
+
+def join(scene: Scene, one: int, two: int) -> None:
+    """Heal `part`."""
+    _heal(scene, one, _hosts(scene, [two]))
 
 
 def _hosts(scene: Scene, numbers: Iterable[int]) -> list[str]:

@@ -14,8 +14,23 @@ from typing import Final
 from strandline.broker.coordinators.placement import partition_of
 from strandline.ids import TRANSACTIONS_TOPIC, TopicPartition
 from strandline_lab.simulation.faults.fault import Scene, last
-from strandline_lab.simulation.faults.roles import a_led_partition, leader_of, partitions_of
-from strandline_lab.simulation.faults.sequences import MARGIN_S, SESSION_S, isolate
+from strandline_lab.simulation.faults.machines import WALL_JUMP_MS_MAX
+from strandline_lab.simulation.faults.roles import (
+    a_led_partition,
+    a_partition_led_elsewhere,
+    leader_of,
+    partitions_of,
+)
+from strandline_lab.simulation.faults.sequences import (
+    LATE_S,
+    MARGIN_S,
+    SESSION_S,
+    is_elected,
+    isolate,
+    join,
+    lead_in_turn,
+    part,
+)
 from strandline_lab.simulation.stage import TransactionStep
 
 STEP_S_MAX: Final = 10.0
@@ -86,6 +101,47 @@ async def _kill(scene: Scene, numbers: list[int], lasts_s: float) -> None:
     await last(lasts_s)
     for number in numbers:
         scene.restart_broker(number)
+
+
+async def kill_leader_with_markers(scene: Scene, random: Random, lasts_s: float) -> None:
+    """A marker comes to a leader and to one of its followers, and so is not committed. Then the leader is
+    gone, and the other follower leads, without the marker."""
+    coordinator = await _coordinator_at_a_step(scene, random)
+    if coordinator is None:
+        return
+    led = a_partition_led_elsewhere(scene, random, coordinator)
+    if led is None or len(led.others) < 2:
+        return
+    heir = next(each for each in led.others if each != coordinator)
+    scene.note(f"cut broker {heir} off broker {led.leader}, the leader of {led.name}")
+    part(scene, led.leader, heir)
+    await asyncio.sleep(random.uniform(0, LATE_S - MARGIN_S))
+    scene.note(f"kill broker {led.leader}")
+    scene.cluster.brokers[led.leader].kill()
+    join(scene, led.leader, heir)
+    await is_elected(scene, led.name, heir, instead_of=coordinator)
+    scene.cluster.brokers[coordinator].resume()
+    await last(max(lasts_s, SESSION_S))
+    scene.restart_broker(led.leader)
+
+
+async def lead_in_turn_at_a_step(scene: Scene, random: Random, lasts_s: float) -> None:
+    """What one leader wrote of a transaction is given up for the next one's, and that one is gone as well."""
+    await _coordinator_at_a_step(scene, random)
+    await lead_in_turn(scene, random, lasts_s)
+
+
+async def set_dates_apart(scene: Scene, random: Random, lasts_s: float) -> None:
+    """Of all brokers; then the coordinator is killed, and one with another date reads when a transaction
+    began."""
+    number = await _coordinator_at_a_step(scene, random)
+    if number is None:
+        return
+    for process in scene.cluster.brokers:
+        milliseconds = random.randint(-WALL_JUMP_MS_MAX, WALL_JUMP_MS_MAX)
+        scene.note(f"set the date of {process.name} forward by {milliseconds} ms")
+        process.machine.clock.jump(milliseconds)
+    await _kill(scene, [number], lasts_s)
 
 
 async def pause_coordinator(scene: Scene, random: Random, lasts_s: float) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from strandline.broker.kafka.wire.fetch import (
@@ -22,18 +23,26 @@ from strandline.broker.kafka.wire.fetch import (
     FetchRequest,
     PartitionPosition,
 )
-from strandline.broker.kafka.wire.offsets import EpochEndsRequest, PartitionEpoch, PartitionEpochEnd
+from strandline.broker.kafka.wire.offsets import (
+    EpochEndsRequest,
+    ListOffsetsRequest,
+    PartitionEpoch,
+    PartitionEpochEnd,
+    PartitionTime,
+)
 from strandline.broker.kafka.wire.topics import OfTopic, each_partition
 from strandline.errors import ErrorCode
 from strandline.records import BatchHeader, Record, decode_batch, iterate
 from strandline_lab.simulation.kafka.client import LOOK_AGAIN, NOT_LED, KafkaClient, Led
-from strandline_lab.simulation.kafka.connection import Disconnected
+from strandline_lab.simulation.kafka.connection import Disconnected, KafkaConnection
 from strandline_lab.simulation.kafka.markers import Aborting
-from strandline_lab.simulation.kafka.messages import FETCH, OFFSET_FOR_LEADER_EPOCH
+from strandline_lab.simulation.kafka.messages import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 
 WAIT_MS: Final = 500
 BYTES_MAX: Final = 64 * 1024
 UNKNOWN: Final = -1
+EARLIEST: Final = -2
+"""In the place of a time: the log's start."""
 
 OnRecords = Callable[[int, BatchHeader, Sequence[Record]], None]
 """Gets a partition, the header of a batch, and its records in their order: also those of markers."""
@@ -50,6 +59,8 @@ class _Position:
     """The leader that has confirmed the position."""
     stable: tuple[Led, int] = (NOT_LED, 0)
     """The last stable offset that was seen last, and the leader that said so."""
+    gone: bool = False
+    """The record at this position is deleted, and those before it."""
 
 
 class KafkaReader:
@@ -66,11 +77,14 @@ class KafkaReader:
         *,
         unsteady: bool = False,
         committed: bool = False,
+        deleted: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
-        """`committed`: reads what is committed, and stays below the last stable offset."""
+        """`committed`: reads what is committed, and stays below the last stable offset. `deleted`: by
+        partition, below which offset records may be deleted; the reader goes on where its log starts."""
         self._client = client
         self._unsteady = unsteady
         self._committed = committed
+        self._deleted = deleted
         self._positions = {number: _Position() for number in range(partitions)}
         self._on_records = on_records
         self._on_watermark = on_watermark
@@ -104,6 +118,7 @@ class KafkaReader:
             valid = [number for number in numbers if self._positions[number].valid_in == led[number]]
             if not valid:
                 return False
+            await self._find_starts(connection, valid, led)
             places = OfTopic(client.topic, tuple(self._places(valid, led)))
             level = READ_COMMITTED if self._committed else READ_UNCOMMITTED
             fetch = FetchRequest(WAIT_MS, 1, BYTES_MAX, level, (places,))
@@ -112,6 +127,22 @@ class KafkaReader:
             return False
         taken = [self._take(each, led[each.partition]) for _, each in each_partition(found.topics)]
         return all(taken) and len(valid) == len(numbers)
+
+    async def _find_starts(
+        self, connection: KafkaConnection, numbers: Sequence[int], led: dict[int, Led]
+    ) -> None:
+        """Go to the start of each log whose record at the position is gone. Raises Disconnected."""
+        gone = [number for number in numbers if self._positions[number].gone]
+        if not gone:
+            return
+        wanted = tuple(PartitionTime(number, led[number].epoch, EARLIEST) for number in gone)
+        request = ListOffsetsRequest((OfTopic(self._client.topic, wanted),))
+        answer = await self._client.ask(connection, LIST_OFFSETS, request)
+        for _, found in each_partition(answer.topics):
+            position = self._positions[found.partition]
+            if not found.error:
+                position.offset, position.epoch = max(position.offset, found.offset), UNKNOWN
+                position.gone = False
 
     def _epochs(self, numbers: Sequence[int], led: dict[int, Led]) -> list[PartitionEpoch]:
         return [
@@ -128,7 +159,7 @@ class KafkaReader:
     def _validate(self, found: PartitionEpochEnd, led: Led) -> None:
         number, position, end = found.partition, self._positions[found.partition], found.end_offset
         if found.error == 0:
-            if position.epoch != UNKNOWN and end < position.offset:
+            if position.epoch != UNKNOWN and end < position.offset and not self._may_be_gone(number):
                 if self._unsteady:
                     position.offset, position.epoch = max(0, end), found.epoch
                 else:
@@ -146,6 +177,8 @@ class KafkaReader:
         if found.error:
             if found.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._unsteady:
                 position.offset, position.epoch = 0, UNKNOWN
+            elif found.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._may_be_gone(number):
+                position.gone = True
             elif found.error not in LOOK_AGAIN:
                 self._wrong(number, f"a fetch at {position.offset} failed with error {found.error}")
             position.valid_in = NOT_LED
@@ -181,6 +214,9 @@ class KafkaReader:
         if self._committed and stable < position.offset:
             self._wrong(number, f"offset {position.offset - 1} was read, and only {stable} is stable")
         position.stable = (led, stable)
+
+    def _may_be_gone(self, number: int) -> bool:
+        return self._positions[number].offset < self._deleted.get(number, 0)
 
     def _wrong(self, number: int, what: str) -> None:
         self._client.wrong.append(f"{self._client.name}: {self._client.topic}-{number}: {what}")

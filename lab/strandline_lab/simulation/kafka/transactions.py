@@ -7,6 +7,7 @@ answered; each batch of a partition follows the answer to the one before it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
@@ -119,8 +120,11 @@ class TransactionalProducer:
         spoken: Spoken,
         timeout_ms: int,
         on_request: Callable[[str], None],
+        *,
+        used_up: bool = False,
     ) -> None:
-        """`timeout_ms`: of its transactions. `on_request` gets the name of each request before it leaves."""
+        """`timeout_ms`: of its transactions. `on_request` gets the name of each request before it leaves.
+        `used_up`: the next producer may have another producer id."""
         self.identity = NO_PRODUCER
         self.unresolved = False
         """A batch may have been written or not: only another epoch goes on."""
@@ -130,7 +134,10 @@ class TransactionalProducer:
         self._spoken = spoken
         self._timeout_ms = timeout_ms
         self._on_request = on_request
+        self._fencing = _FENCING | {ErrorCode.INVALID_PRODUCER_ID_MAPPING} if used_up else _FENCING
         self._sequences: dict[int, int] = {}
+        self._late: dict[asyncio.Task[ProduceAnswer], None] = {}
+        """Batches whose answers do not matter."""
         self._coordinators: dict[int, str] = {}
         """Addresses, by the kind of coordinator."""
 
@@ -211,30 +218,52 @@ class TransactionalProducer:
 
     # --- batches -----------------------------------------------------------------------------
 
-    async def write(self, partition: int, values: Sequence[bytes]) -> int:
-        """Writes a batch with a key for each value, its own. Returns the offset of the first one."""
+    async def write(self, partition: int, values: Sequence[bytes], key: bytes | None = None) -> int:
+        """Writes a batch in which each value is its own key, or has this one. Returns the offset of the first
+        value."""
+        request = self._batch(partition, values, key)
+        self.unresolved = True
+        offset = await self._written(partition, request)
+        self._sequences[partition] = self._sequences.get(partition, 0) + len(values)
+        self.unresolved = False
+        return offset
+
+    def write_late(self, partition: int, values: Sequence[bytes]) -> None:
+        """Sends a batch once, and waits for nothing: the next request may overtake it."""
+        request = self._batch(partition, values, None)
+        self.unresolved = True
+        self._on_request("write")
+        sent = asyncio.get_running_loop().create_task(self._sent(partition, request))
+        self._late[sent] = None
+        sent.add_done_callback(self._forget)
+
+    def _forget(self, sent: asyncio.Task[ProduceAnswer]) -> None:
+        del self._late[sent]
+        if not sent.cancelled():
+            sent.exception()
+
+    async def _sent(self, partition: int, request: ProduceRequest) -> ProduceAnswer:
+        """Raises Disconnected."""
+        connection = await self._client.connection(self._client.led(partition).broker)
+        return await self._client.ask(connection, self._spoken.produce, request)
+
+    def _batch(self, partition: int, values: Sequence[bytes], key: bytes | None) -> ProduceRequest:
         at_ms = self._client.host.clock.wall_ms()
-        packed = pack([(value, value, (), at_ms) for value in values])
+        packed = pack([(key or value, value, (), at_ms) for value in values])
         sequence = self._sequences.get(partition, 0)
         producer_id, epoch = self._held
         batch = replace(packed, attributes=packed.attributes | TRANSACTIONAL).seal(
             producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
         )
         topic = OfTopic(self._client.topic, (PartitionRecords(partition, memoryview(batch)),))
-        request = ProduceRequest(ACKS_ALL, TIMEOUT_MS, (topic,), self._id)
-        self.unresolved = True
-        offset = await self._written(partition, request)
-        self._sequences[partition] = sequence + len(values)
-        self.unresolved = False
-        return offset
+        return ProduceRequest(ACKS_ALL, TIMEOUT_MS, (topic,), self._id)
 
     async def _written(self, partition: int, request: ProduceRequest) -> int:
         ends_s = self._ends_s()
         while True:
             self._on_request("write")
             try:
-                connection = await self._client.connection(self._client.led(partition).broker)
-                answer = await self._client.ask(connection, self._spoken.produce, request)
+                answer = await self._sent(partition, request)
             except Disconnected:
                 error = _NO_ANSWER
             else:
@@ -288,7 +317,7 @@ class TransactionalProducer:
 
     def _refuse(self, what: str, error: int) -> None:
         """Raises what an error means, which no further try changes."""
-        if error in _FENCING:
+        if error in self._fencing:
             raise Fenced(f"{what}: error {error}")
         if error in _ABORTABLE:
             raise Abortable(f"{what}: error {error}")

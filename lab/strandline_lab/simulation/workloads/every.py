@@ -51,6 +51,8 @@ DIVIDING_RATE: Final = 1 / 12
 """The part of some seeds in which small writes are divided, and nothing else is done: see `_may_divide`."""
 TRANSACTIONS_RATE: Final = 1 / 4
 """The part of the other seeds without a rare workload in which transactions are all that is done."""
+HARDER_RATE: Final = 1 / 2
+"""The part of these that are harder."""
 CUT_RATE: Final = 1 / 2
 """The part of these whose logs are cut."""
 WORKLOADS_MAX: Final = 2
@@ -100,7 +102,10 @@ def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
         drawn = (Dividing.drawn(random, "dividing"),)
     random = Random(f"{seed} transactions")
     if random.random() < TRANSACTIONS_RATE and not _is_rare(drawn):
-        drawn = (Transactions.drawn(random, "transactions"),)
+        transactions = Transactions.drawn(random, "transactions")
+        random = Random(f"{seed} harder transactions")
+        harder = random.random() < HARDER_RATE
+        drawn = (transactions.made_harder(random) if harder else transactions,)
     return drawn
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from strandline_lab.simulation.faults.every import AIMED_AT_HARDER
 from strandline_lab.simulation.proof.mutation import Mutation
 
 _STATE: Final = "strandline/broker/core/replication/transactions.py"
@@ -12,6 +13,7 @@ _APPENDING: Final = "strandline/broker/storage/appending.py"
 _SNAPSHOTS: Final = "strandline/broker/storage/snapshots.py"
 _DECIDED: Final = "strandline/broker/storage/compaction/decided.py"
 _TRANSACTIONS: Final = ("transactions",)
+_WITH_MARKERS: Final = ("kill a leader with markers",)
 
 DECIDED_LOGS: Final = (
     Mutation(
@@ -29,6 +31,7 @@ DECIDED_LOGS: Final = (
         _STATE,
         "        heapq.heappush(self._undecided, (known.first_offset, marker_offset))\n        if not",
         "        if not",
+        faults=_WITH_MARKERS,
         workloads=_TRANSACTIONS,
     ),
     Mutation(
@@ -58,6 +61,33 @@ DECIDED_LOGS: Final = (
         "bisect_right(self._aborted, end, key=_marker_of)",
         workloads=_TRANSACTIONS,
         seed=14,
+    ),
+    Mutation(
+        "an own consumer reads what was aborted",
+        "C7",
+        "strandline/records/isolation.py",
+        "            return header.is_transactional and header.producer_id in self._aborting\n",
+        "            return False\n",
+        faults=AIMED_AT_HARDER,
+        workloads=_TRANSACTIONS,
+    ),
+    Mutation(
+        "aborted transactions are forgotten that began below the log's start",
+        "C7",
+        _STATE,
+        "        del self._aborted[: bisect_left(self._aborted, log_start, key=_marker_of)]\n",
+        "        self._aborted = [each for each in self._aborted if each.first_offset >= log_start]\n",
+        faults=AIMED_AT_HARDER,
+        workloads=_TRANSACTIONS,
+    ),
+    Mutation(
+        "what is stable ends below the log's start",
+        "C7",
+        _STATE,
+        "        return max(stable, min(log_start, high_watermark))\n",
+        "        return stable\n",
+        faults=AIMED_AT_HARDER,
+        workloads=_TRANSACTIONS,
     ),
     Mutation(
         "a snapshot has no open transactions",
@@ -105,6 +135,7 @@ DECIDED_LOGS: Final = (
         """                load_producers(
                     parts.directory, parts.segments, parts.producers.empty(),
                     end=offset""",
+        faults=("two leaders in turn at a step",),
         workloads=_TRANSACTIONS,
     ),
     Mutation(
@@ -113,6 +144,7 @@ DECIDED_LOGS: Final = (
         "strandline/broker/replicas/leadership.py",
         "        self._appended(appended, 0, acks=ACKS_ALL, timeout_ms=timeout_ms, done=done)\n",
         "        self._appended(appended, 0, acks=1, timeout_ms=timeout_ms, done=done)\n",
+        faults=_WITH_MARKERS,
         workloads=_TRANSACTIONS,
     ),
     Mutation(
@@ -121,6 +153,7 @@ DECIDED_LOGS: Final = (
         _PRODUCERS,
         "        if marker.coordinator_epoch < producer.coordinator_epoch:\n",
         "        if marker.coordinator_epoch < 0:\n",
+        faults=("pause a coordinator at a step",),
         workloads=_TRANSACTIONS,
     ),
     Mutation(
@@ -129,6 +162,7 @@ DECIDED_LOGS: Final = (
         _PRODUCERS,
         "        elif transaction.guard != self.guard(header.producer_id):\n",
         "        elif transaction.guard > self.guard(header.producer_id):\n",
+        faults=AIMED_AT_HARDER,
         workloads=_TRANSACTIONS,
     ),
     Mutation(
@@ -145,6 +179,7 @@ DECIDED_LOGS: Final = (
         _DECIDED,
         "        needed = marker.producer_id in self._marked\n",
         "        needed = False\n",
+        faults=AIMED_AT_HARDER,
         workloads=_TRANSACTIONS,
     ),
     Mutation(
@@ -162,6 +197,7 @@ DECIDED_LOGS: Final = (
         "strandline/broker/storage/compaction/cleanable.py",
         "    limit = min(stable_offset, state.recovery_point)\n",
         "    limit = max(stable_offset, state.recovery_point)\n",
+        faults=AIMED_AT_HARDER,
         workloads=_TRANSACTIONS,
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from strandline_lab.simulation.faults.every import AIMED_AT_HARDER
 from strandline_lab.simulation.proof.mutation import Mutation
 
 _COORDINATOR: Final = "strandline/broker/core/transactions/coordinator.py"
@@ -91,6 +92,15 @@ TRANSACTIONS: Final = (
         seed=14,
     ),
     Mutation(
+        "a coordinator trusts the clock of the last one",
+        "C3",
+        _PROGRESS,
+        "        entry.deadline_s = turn.start(entry.transactional_id, min(max(left_ms, 0), allowed_ms))\n",
+        "        entry.deadline_s = turn.start(entry.transactional_id, max(left_ms, 0))\n",
+        faults=("set the dates of coordinators apart",),
+        workloads=_TRANSACTIONS,
+    ),
+    Mutation(
         "no transaction runs out of time",
         "C3",
         _PROGRESS,
@@ -116,6 +126,24 @@ TRANSACTIONS: Final = (
         "ProducerIdentity(held.producer.producer_id, held.producer.producer_epoch)\n    elif",
         workloads=_TRANSACTIONS,
         seed=14,
+    ),
+    Mutation(
+        "the last epoch of a producer id is given to a client",
+        "C5",
+        "strandline/broker/core/transactions/transaction.py",
+        "        return self.producer.producer_epoch >= EPOCH_MAX - 1\n",
+        "        return self.producer.producer_epoch >= EPOCH_MAX\n",
+        faults=AIMED_AT_HARDER,
+        workloads=_TRANSACTIONS,
+    ),
+    Mutation(
+        "an own producer commits before its records are delivered",
+        "C1",
+        "strandline/producer/transactions.py",
+        "        await self._buffer.flush()\n",
+        "",
+        faults=AIMED_AT_HARDER,
+        workloads=_TRANSACTIONS,
     ),
     Mutation(
         "a fenced producer ends the transaction of the next one",

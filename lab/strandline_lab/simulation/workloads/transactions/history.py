@@ -22,6 +22,7 @@ class Attempt:
     owner: str
     """The transactional id."""
     producer: ProducerIdentity
+    """NO_PRODUCER: only the log has it."""
     begin: int
     end: int
     sent: list[tuple[int, bytes]] = field(default_factory=list)
@@ -74,6 +75,8 @@ class History:
     """In the order of each observer."""
     log: defaultdict[int, list[Batch]] = field(default_factory=lambda: defaultdict(list))
     """All of the log, in the end."""
+    deleted: dict[int, int] = field(default_factory=dict)
+    """By partition: the records below this offset may be deleted. The log was read before they were."""
     last: dict[str, int] = field(default_factory=dict)
     """Each owner's offset in the end."""
 

@@ -6,10 +6,12 @@ It knows only the log as it is in the end and the answers to clients. It shares 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
+from strandline.vocabulary.log import ProducerIdentity
+from strandline.vocabulary.transactions import NO_PRODUCER
 from strandline_lab.auditing.transactions import Model, Read
 from strandline_lab.simulation.workloads.transactions.history import Attempt, History, Reads
 
@@ -32,14 +34,14 @@ def findings(history: History) -> Iterator[str]:
     yield from _once(history, model)
     yield from _offsets(history, model)
     for name, reads in history.committed.items():
-        yield from _isolated(name, reads, model.committed, "what is committed")
+        yield from _isolated(name, reads, model.committed, history.deleted, "what is committed")
     if not history.compacted:
         log = {
             number: [read for each in batches if each.commits is None for read in each.records]
             for number, batches in history.log.items()
         }
         for name, reads in history.uncommitted.items():
-            yield from _isolated(name, reads, log, "the log")
+            yield from _isolated(name, reads, log, history.deleted, "the log")
 
 
 def _kept(history: History, model: Model[int]) -> Iterator[str]:
@@ -85,17 +87,25 @@ def _fenced(history: History, model: Model[int]) -> Iterator[str]:
     for attempt in history.attempts:
         if not _is_committed(attempt, model):
             continue
+        producer = _writer(attempt, model)
         for each in history.initialized:
-            newer = each.owner == attempt.owner and each.producer.producer_id == attempt.producer.producer_id
+            newer = each.owner == attempt.owner and each.producer.producer_id == producer.producer_id
             if (
                 newer
-                and each.producer.producer_epoch > attempt.producer.producer_epoch
+                and each.producer.producer_epoch > producer.producer_epoch
                 and each.at_s < attempt.asked_s
             ):
                 yield (
                     f"C5: {attempt.what} is committed, asked for at {attempt.asked_s:.3f} s, and "
                     f"{each.producer} was there at {each.at_s:.3f} s"
                 )
+
+
+def _writer(attempt: Attempt, model: Model[int]) -> ProducerIdentity:
+    """Of a transaction with records in the log."""
+    if attempt.producer != NO_PRODUCER:
+        return attempt.producer
+    return next(model.writers[value] for _, value in attempt.sent if value in model.writers)
 
 
 def _chain(history: History, model: Model[int], owner: str) -> list[Attempt]:
@@ -129,10 +139,14 @@ def _offsets(history: History, model: Model[int]) -> Iterator[str]:
             yield f"C2: {observer} saw offset {offset} of {owner}, which no committed transaction ends at"
 
 
-def _isolated(name: str, reads: Reads, log: dict[int, list[Read]], what: str) -> Iterator[str]:
-    """A reader got all of the log, in its order, and nothing else."""
-    for partition, wanted in log.items():
-        got = reads.get(partition, [])
+def _isolated(
+    name: str, reads: Reads, log: dict[int, list[Read]], deleted: Mapping[int, int], what: str
+) -> Iterator[str]:
+    """A reader got all of the log, in its order, and nothing else. It may lack what was deleted."""
+    for partition, whole in log.items():
+        got, start = reads.get(partition, []), deleted.get(partition, 0)
+        had = {*got}
+        wanted = [read for read in whole if read.offset >= start or read in had]
         if got == wanted:
             continue
         at = next((at for at, (one, two) in enumerate(zip(got, wanted, strict=False)) if one != two), None)

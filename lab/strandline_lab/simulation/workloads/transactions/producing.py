@@ -40,6 +40,12 @@ REQUESTS_MAX: Final = 60
 DEATH_S_MAX: Final = 0.003
 LEFT_OPEN_RATE: Final = 1 / 2
 """The part of the last lives that leave their transaction open."""
+LATE_RATE: Final = 1 / 2
+"""The part of what is to be aborted whose last batch may come after the request for that."""
+LATE_S_MAX: Final = 0.01
+"""How long before that request the batch leaves, at most."""
+SHADOW: Final = b"shadow"
+"""Begins the key of a record that only aborted transactions write again, of which each partition has one."""
 
 
 class Producing:
@@ -57,8 +63,15 @@ class Producing:
         group: str,
         timeout_s: float,
         pause_s: float,
+        retires_s: float,
+        *,
+        harder: bool,
+        shadows: bool,
+        used_up: bool,
     ) -> None:
-        """`owner`: the transactional id. `input_partition`: where the group has its offset."""
+        """`owner`: the transactional id. `input_partition`: where the group has its offset. `retires_s`: when
+        it is used for the last time. `harder`: as of the plan. `shadows`: aborted records have keys of
+        committed ones. `used_up`: its producer ids are."""
         self._stage = stage
         self._history = history
         self._random = random
@@ -69,10 +82,17 @@ class Producing:
         self._group = group
         self._timeout_s = timeout_s
         self._pause_s = pause_s
+        self._retires_s = retires_s
+        self._harder = harder
+        self._shadows = shadows
+        self._used_up = used_up
+
+    def _over(self) -> bool:
+        return self._stage.faults_ended.is_set() or self._stage.now_s >= self._retires_s
 
     async def run(self) -> None:
-        """Lives, one after the other, until the faults have ended."""
-        while not self._stage.faults_ended.is_set():
+        """Lives, one after the other, until the faults have ended, or no one uses the transactional id."""
+        while not self._over():
             client = self._new_client()
             try:
                 async with asyncio.timeout(None) as death:
@@ -102,24 +122,29 @@ class Producing:
             self._random.choice(SPOKEN),
             int(self._timeout_s * 1000),
             note,
+            used_up=self._used_up,
         )
 
     async def _live(self, client: KafkaClient, producer: TransactionalProducer) -> None:
         await client.refresh()
         await self._initialize(producer)
-        while not self._stage.faults_ended.is_set():
+        while not self._over():
             attempt = await self._begin(producer)
+            commits = self._commits() if self._harder else None
             try:
-                await self._fill(producer, attempt)
-                commit = self._random.random() < COMMIT_RATE
+                await self._fill(producer, attempt, aborts=commits is False)
+                commit = self._commits() if commits is None else commits
             except Abortable:
                 commit = False
-            if self._stage.faults_ended.is_set() and self._random.random() < LEFT_OPEN_RATE:
+            if self._over() and self._random.random() < LEFT_OPEN_RATE:
                 return
             await self._end(producer, attempt, commit=commit)
             if producer.unresolved or self._random.random() < RENEWED_RATE:
                 await self._initialize(producer)
             await self._sleep(self._pause_s)
+
+    def _commits(self) -> bool:
+        return self._random.random() < COMMIT_RATE
 
     async def _initialize(self, producer: TransactionalProducer) -> None:
         await producer.initialize()
@@ -130,14 +155,18 @@ class Producing:
         end = begin + self._random.randint(1, INPUTS_MAX)
         return self._history.begin(self._owner, producer.identity, begin, end)
 
-    async def _fill(self, producer: TransactionalProducer, attempt: Attempt) -> None:
-        """Writes some batches, and commits the offset before one of them or after them all."""
+    async def _fill(self, producer: TransactionalProducer, attempt: Attempt, *, aborts: bool) -> None:
+        """Writes some batches, and commits the offset before one of them or after them all. `aborts`: it is
+        going to be aborted."""
         count = self._random.randint(1, BATCHES_MAX)
         places = [self._random.randrange(self._partitions) for _ in range(count)]
         named = sorted(set(places))
         if producer.names_partitions:
             await producer.add_partitions(named)
+        if self._shadows and aborts:
+            await self._write_shadow(producer, attempt, places[0])
         commits_at = self._random.randint(0, len(places))
+        late = len(places) - 1 if aborts and self._random.random() < LATE_RATE else None
         for place, partition in enumerate(places):
             await self._dawdle()
             if place == commits_at:
@@ -147,11 +176,20 @@ class Producing:
                 for number in range(attempt.begin, attempt.end)
             ]
             attempt.sent += [(partition, value) for value in values]
+            if place == late:
+                producer.write_late(partition, values)
+                await asyncio.sleep(self._random.uniform(0, LATE_S_MAX))
+                return
             offset = await producer.write(partition, values)
             attempt.acked |= {value: offset + at for at, value in enumerate(values)}
         if commits_at == len(places):
             await self._commit_offset(producer, attempt)
         await self._dawdle()
+
+    async def _write_shadow(self, producer: TransactionalProducer, attempt: Attempt, partition: int) -> None:
+        value = f"{attempt.owner}/{attempt.number}/shadow".encode()
+        attempt.sent.append((partition, value))
+        attempt.acked[value] = await producer.write(partition, (value,), SHADOW + b" %d" % partition)
 
     async def _commit_offset(self, producer: TransactionalProducer, attempt: Attempt) -> None:
         if producer.names_partitions:

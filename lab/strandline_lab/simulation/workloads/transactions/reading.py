@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from strandline.records import BatchHeader, Record
@@ -23,12 +23,22 @@ OnBatch = Callable[[int, Batch], None]
 class Reading:
     """One reader, from the beginning of each partition to its last record."""
 
-    def __init__(self, client: KafkaClient, partitions: int, on_batch: OnBatch, *, committed: bool) -> None:
+    def __init__(
+        self,
+        client: KafkaClient,
+        partitions: int,
+        on_batch: OnBatch,
+        *,
+        committed: bool,
+        deleted: Mapping[int, int],
+    ) -> None:
         self._client = client
         self._left = set(range(partitions))
         self._read_all = asyncio.Event()
         self._on_batch = on_batch
-        self._reader = KafkaReader(client, partitions, self._take, _ignore, committed=committed)
+        self._reader = KafkaReader(
+            client, partitions, self._take, _ignore, committed=committed, deleted=deleted
+        )
 
     @property
     def left(self) -> list[int]:

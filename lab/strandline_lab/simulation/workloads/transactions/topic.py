@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from math import inf
 from random import Random
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
 
 from strandline.client.admin.admin import Admin
 from strandline.host import Host
 from strandline.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from strandline.simulation.cluster import KAFKA_PORT
 from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline.vocabulary.transactions import EPOCH_MAX
 from strandline_lab.auditing.transactions import Batch
 from strandline_lab.simulation.judging.judge import Problem
 from strandline_lab.simulation.kafka.client import KafkaClient
@@ -19,10 +25,17 @@ from strandline_lab.simulation.kafka.transactions import V2, GaveUp, Transaction
 from strandline_lab.simulation.stage import SYNCED, Stage
 from strandline_lab.simulation.workloads.producing import producing
 from strandline_lab.simulation.workloads.topic import create_topic
-from strandline_lab.simulation.workloads.transactions.history import History, SeenOffset
+from strandline_lab.simulation.workloads.transactions.history import (
+    History,
+    Initialized,
+    SeenOffset,
+)
 from strandline_lab.simulation.workloads.transactions.judge import findings
-from strandline_lab.simulation.workloads.transactions.producing import Producing
+from strandline_lab.simulation.workloads.transactions.old_ids import age
+from strandline_lab.simulation.workloads.transactions.own import Begin, OwnProducing, OwnReading
+from strandline_lab.simulation.workloads.transactions.producing import SHADOW, Producing
 from strandline_lab.simulation.workloads.transactions.reading import LAST, Reading, noting
+from strandline_lab.simulation.workloads.transactions.trimming import trim
 from strandline_lab.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
 MIN_INSYNC: Final = 2
@@ -39,6 +52,13 @@ HANGING_S_MAX: Final = 30.0
 FLUSH_S_MAX: Final = 30.0
 """After the faults: until each record outside transactions is acknowledged."""
 IDLE_S: Final = 0.1
+USED_UP_MAX: Final = 8
+"""The most epochs that a transactional id has left which has been used often."""
+RETIRED_RATE: Final = 1 / 4
+"""The part of the transactional ids that no one uses any longer from some time on, up to RETIRED_S_MAX."""
+RETIRED_S_MAX: Final = 12.0
+COMPACTED_S: Final = 3.0
+"""In the end: until compaction has removed the markers that are not needed."""
 
 
 class Transactions(WorkloadPlan, frozen=True):
@@ -60,8 +80,17 @@ class Transactions(WorkloadPlan, frozen=True):
     synced: bool
     """Each record, each decision and each offset is synced before it is acknowledged."""
     compacted: bool = False
-    """Compaction removes what was aborted. Markers stay: a replica that was away for longer than they do
-    would take what it has for open, and for committed after the next one."""
+    """Compaction removes what was aborted. Markers stay while there are faults: a replica that was away for
+    longer than they do would take what it has for open, and for committed after the next one."""
+    harder: bool = False
+    """Batches come behind the abort of their transaction; no one returns to some transactional ids; aborted
+    records have keys of committed ones; in the end compaction removes markers."""
+    epoch: Annotated[int, Field(ge=0, lt=EPOCH_MAX)] = 0
+    """Of each transactional id in the beginning, near the last one: then its producer ids are used up."""
+    trims: bool = False
+    """The beginning of the log is deleted, past transactions that are open."""
+    own: bool = False
+    """Half of the processes are strandline's own producers, and one more reader is its consumer."""
 
     @staticmethod
     def drawn(random: Random, name: str) -> Transactions:
@@ -76,6 +105,15 @@ class Transactions(WorkloadPlan, frozen=True):
             synced=random.random() < 1 / 2,
             compacted=random.random() < 1 / 3,
         )
+
+    def made_harder(self, random: Random) -> Transactions:
+        harder = {
+            "harder": True,
+            "epoch": EPOCH_MAX - random.randint(1, USED_UP_MAX) if random.random() < 1 / 4 else 0,
+            "trims": random.random() < 1 / 2 and not self.compacted,
+            "own": random.random() < 1 / 3,
+        }
+        return self.model_copy(update=harder)
 
     @property
     def survives_power_loss(self) -> bool:
@@ -138,9 +176,33 @@ class _Clients(Workload):
             for owner in self._owners:
                 await self._observer(client, owner).create_internal_topics()
             client.close()
+            await self._begin_shadows(host)
+            if plan.epoch:
+                await self._age(self._client(self._admin))
             if plan.synced:
                 for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
                     await admin.alter_topic(topic, set=SYNCED)
+
+    async def _begin_shadows(self, host: Host) -> None:
+        """The records that only aborted transactions write again, and so stay."""
+        if not (self._plan.harder and self._plan.compacted):
+            return
+        async with producing(self._stage.cluster.bootstrap, host) as producer:
+            for number in range(self._plan.partitions):
+                key = value = SHADOW + b" %d" % number
+                acked = await producer.send_and_wait(self._plan.name, value, key, partition=number)
+                self._history.plain[value] = number, acked.offset
+
+    async def _age(self, client: KafkaClient) -> None:
+        plan, timeout_ms, taken = self._plan, int(self._plan.timeout_s * 1000), list[Initialized]()
+        for owner in self._owners:
+            first = TransactionalProducer(
+                client, owner, self._group(owner), V2, timeout_ms, lambda what: None
+            )
+            await first.initialize()
+            taken.append(Initialized(owner, first.identity, self._stage.now_s))
+        client.close()
+        await age(self._stage, self._admin.host, taken, plan.epoch, timeout_ms, plan.coordinators)
 
     def _observer(self, client: KafkaClient, owner: str) -> TransactionalProducer:
         """One that takes no transactional id, and only looks at the group's offsets."""
@@ -163,14 +225,50 @@ class _Clients(Workload):
             async with asyncio.TaskGroup() as producing_:
                 for owner in self._owners:
                     for twin in range(self._plan.twins):
-                        process = self._stage.client(f"{owner} twin {twin}")
-                        producing_.create_task(joined(process.run(self._produce(process, owner))))
+                        producing_.create_task(self._lives(f"{owner} twin {twin}", owner))
                 if not self._plan.compacted:  # there a record needs a key, which the plain ones have not
                     plain = self._stage.client(f"{self._plan.name} plain writer")
                     producing_.create_task(joined(plain.run(self._write_plainly(plain))))
+                if self._plan.trims:
+                    process = self._stage.client(f"{self._plan.name} trimmer")
+                    client, random = self._client(process), self._stage.random(process.name)
+                    trimming = trim(self._stage, self._history, client, self._plan.partitions, random)
+                    producing_.create_task(joined(process.run(trimming)))
             self._produced.set()
 
-    async def _produce(self, process: SimulatedProcess, owner: str) -> None:
+    async def _lives(self, name: str, owner: str) -> None:
+        plan = self._plan
+        retires = self._stage.random(f"{owner} retires")
+        retires_s = inf
+        if plan.harder and retires.random() < RETIRED_RATE:
+            retires_s = self._stage.now_s + retires.uniform(0, RETIRED_S_MAX)
+        if plan.own and self._stage.random(f"{name} is own").getrandbits(1):
+            await OwnProducing(
+                self._stage,
+                self._history,
+                name,
+                owner,
+                plan.name,
+                plan.partitions,
+                self._input(owner),
+                self._group(owner),
+                plan.timeout_s,
+                plan.pause_s,
+                retires_s,
+                self._observer_of(owner),
+            ).run()
+            return
+        process = self._stage.client(name)
+        await joined(process.run(self._produce(process, owner, retires_s)))
+
+    def _observer_of(self, owner: str) -> Begin:
+        def begin(process: SimulatedProcess) -> Callable[[], Awaitable[int]]:
+            observer = self._observer(self._client(process), owner)
+            return partial(observer.offset, self._input(owner))
+
+        return begin
+
+    async def _produce(self, process: SimulatedProcess, owner: str, retires_s: float) -> None:
         plan = self._plan
         await Producing(
             self._stage,
@@ -183,6 +281,10 @@ class _Clients(Workload):
             self._group(owner),
             plan.timeout_s,
             plan.pause_s,
+            retires_s,
+            harder=plan.harder,
+            shadows=plan.harder and plan.compacted,
+            used_up=plan.epoch > 0,
         ).run()
 
     async def _write_plainly(self, process: SimulatedProcess) -> None:
@@ -227,26 +329,48 @@ class _Clients(Workload):
 
     async def _read_along(self) -> None:
         """Returns once all readers have come to the end, or none is left that waits."""
-        history, readers = self._history, list[Reading]()
+        history, readers = self._history, dict[str, Reading | OwnReading]()
         async with asyncio.TaskGroup() as tasks:
             for number in range(READERS + 1):
                 committed = number < READERS
                 name = f"{self._plan.name} reader {number}"
                 kept = history.committed if committed else history.uncommitted
                 reading = self._reading(name, noting(kept.setdefault(name, {})), committed=committed)
-                readers.append(reading[0])
+                readers[name] = reading[0]
                 tasks.create_task(self._until_over(*reading))
-        for name, reader in zip((*history.committed, *history.uncommitted), readers, strict=True):
+            if self._plan.trims:
+                name = f"{self._plan.name} log reader"
+                reading = self._reading(name, self._note_log, committed=False)
+                readers[name] = reading[0]
+                tasks.create_task(self._until_over(*reading))
+            if self._plan.own:
+                name = f"{self._plan.name} own reader"
+                process = self._stage.client(name)
+                own = OwnReading(
+                    self._stage.cluster.bootstrap,
+                    process.host,
+                    self._plan.name,
+                    self._plan.partitions,
+                    history.committed.setdefault(name, {}),
+                )
+                readers[name] = own
+                tasks.create_task(self._until_over(own, process))
+        for name, reader in readers.items():
             if reader.left:
                 self._wrong.append(f"C3: {name} has not come to the end of partitions {reader.left}")
         self._read.set()
 
+    def _note_log(self, partition: int, batch: Batch) -> None:
+        self._history.log[partition].append(batch)
+
     def _reading(self, name: str, on_batch: Any, *, committed: bool) -> tuple[Reading, SimulatedProcess]:
         process = self._stage.client(name)
         client = self._client(process, flexible=bool(self._stage.random(name).getrandbits(1)))
-        return Reading(client, self._plan.partitions, on_batch, committed=committed), process
+        deleted = self._history.deleted
+        reading = Reading(client, self._plan.partitions, on_batch, committed=committed, deleted=deleted)
+        return reading, process
 
-    async def _until_over(self, reading: Reading, process: SimulatedProcess) -> None:
+    async def _until_over(self, reading: Reading | OwnReading, process: SimulatedProcess) -> None:
         running = process.run(reading.run())
         over = asyncio.get_running_loop().create_task(self._over.wait())
         await asyncio.wait((running, over), return_when=asyncio.FIRST_COMPLETED)
@@ -262,6 +386,8 @@ class _Clients(Workload):
         """Within the longest timeout every transaction has ended, and readers come to the last record."""
         await self._produced.wait()
         await self._admin.run(self._write_last(self._admin.host))
+        if self._plan.harder and self._plan.compacted:
+            await self._admin.run(self._remove_markers(self._admin.host))
         try:
             async with asyncio.timeout(self._plan.timeout_s + HANGING_S_MAX):
                 await self._read.wait()
@@ -277,15 +403,18 @@ class _Clients(Workload):
                 acked = await producer.send_and_wait(self._plan.name, value, value, partition=number)
                 self._history.plain[value] = number, acked.offset
 
+    async def _remove_markers(self, host: Host) -> None:
+        """All replicas have all markers now: compaction may remove those that no batch needs."""
+        async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
+            await admin.alter_topic(self._plan.name, set={"delete.retention.ms": "0"})
+        await host.clock.sleep(COMPACTED_S)
+
     async def _look_at_the_end(self) -> None:
         """The whole log, what of it is committed, and the offsets."""
         history, name = self._history, f"{self._plan.name} late reader"
-
-        def log(partition: int, batch: Batch) -> None:
-            history.log[partition].append(batch)
-
-        whole, process = self._reading(f"{self._plan.name} log reader", log, committed=False)
-        await process.run(whole.run())
+        if not self._plan.trims:  # else it was read before something was deleted
+            whole, process = self._reading(f"{self._plan.name} log reader", self._note_log, committed=False)
+            await process.run(whole.run())
         late, process = self._reading(name, noting(history.committed.setdefault(name, {})), committed=True)
         await process.run(late.run())
         process = self._stage.client(f"{self._plan.name} late observer")
@@ -308,4 +437,9 @@ class _Clients(Workload):
 
     def counts(self) -> dict[str, int]:
         committed = [each for each in self._history.attempts if each.asked and each.answered]
-        return {"transactions": len(self._history.attempts), "committed transactions": len(committed)}
+        producers = {each.producer.producer_id for batches in self._history.log.values() for each in batches}
+        return {
+            "transactions": len(self._history.attempts),
+            "committed transactions": len(committed),
+            "producer ids": len(producers),
+        }
