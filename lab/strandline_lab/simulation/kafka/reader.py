@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -59,6 +59,8 @@ class _Position:
     """The leader that has confirmed the position."""
     stable: tuple[Led, int] = (NOT_LED, 0)
     """The last stable offset that was seen last, and the leader that said so."""
+    open: dict[int, int] = field(default_factory=dict)
+    """The transactions whose marker is not among what was read: first offsets, by producer id."""
     gone: bool = False
     """The record at this position is deleted, and those before it."""
 
@@ -189,6 +191,10 @@ class KafkaReader:
             left_out = aborting.leaves_out(header, records)
             if header.next_offset <= position.offset:
                 continue
+            if header.is_control:
+                position.open.pop(header.producer_id, None)
+            elif header.is_transactional:
+                position.open.setdefault(header.producer_id, header.base_offset)
             if not left_out:
                 self._on_records(number, header, records)
             position.offset, position.epoch = header.next_offset, header.leader_epoch
@@ -213,6 +219,12 @@ class KafkaReader:
             )
         if self._committed and stable < position.offset:
             self._wrong(number, f"offset {position.offset - 1} was read, and only {stable} is stable")
+        if position.offset == found.high_watermark and not self._unsteady:
+            first = max(min(position.open.values(), default=stable), found.log_start_offset)
+            if stable > first:
+                self._wrong(
+                    number, f"{stable} is stable, and no marker of what began at {first} is committed"
+                )
         position.stable = (led, stable)
 
     def _may_be_gone(self, number: int) -> bool:

@@ -31,7 +31,6 @@ DECIDED_LOGS: Final = (
         _STATE,
         "        heapq.heappush(self._undecided, (known.first_offset, marker_offset))\n        if not",
         "        if not",
-        faults=_WITH_MARKERS,
         workloads=_TRANSACTIONS,
     ),
     Mutation(

@@ -51,5 +51,6 @@ PARTS: Final = (
     return Whole.of([Step([Delete(marker)]), *steps, rest], _Removal(topic, fence))
 """,
         workloads=_DIVIDING,
+        seed=623,
     ),
 )

@@ -16,12 +16,14 @@ from strandline_lab.simulation.workloads.transactions.history import Reads
 
 LAST: Final = b"last"
 """Begins the value of the last record of a partition."""
+END: Final = b"end"
+"""Begins the value of one behind it, and behind all markers."""
 
 OnBatch = Callable[[int, Batch], None]
 
 
 class Reading:
-    """One reader, from the beginning of each partition to its last record."""
+    """One reader, from the beginning of each partition to a last record."""
 
     def __init__(
         self,
@@ -31,8 +33,11 @@ class Reading:
         *,
         committed: bool,
         deleted: Mapping[int, int],
+        last: bytes = LAST,
     ) -> None:
+        """`last` begins the value of the last record to read."""
         self._client = client
+        self._last = last
         self._left = set(range(partitions))
         self._read_all = asyncio.Event()
         self._on_batch = on_batch
@@ -66,7 +71,7 @@ class Reading:
         found = () if header.is_control else tuple(Read(each.offset, each.value or b"") for each in records)
         producer = ProducerIdentity(header.producer_id, header.producer_epoch)
         self._on_batch(partition, Batch(header.base_offset, producer, header.is_transactional, marker, found))
-        if any((each.value or b"").startswith(LAST) for each in found):
+        if any((each.value or b"").startswith(self._last) for each in found):
             self._left.discard(partition)
             if not self._left:
                 self._read_all.set()
@@ -77,10 +82,11 @@ def _ignore(partition: int, watermark: int) -> None:
 
 
 def noting(reads: Reads) -> OnBatch:
-    """Keeps the records, without markers."""
+    """Keeps the records, without markers and what is behind them all."""
 
     def note(partition: int, batch: Batch) -> None:
         if batch.commits is None:
-            reads.setdefault(partition, []).extend(batch.records)
+            found = [each for each in batch.records if not each.value.startswith(END)]
+            reads.setdefault(partition, []).extend(found)
 
     return note

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from math import inf
 from random import Random
@@ -16,7 +16,7 @@ from strandline.host import Host
 from strandline.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from strandline.simulation.cluster import KAFKA_PORT
 from strandline.simulation.engine.hosts import SimulatedProcess
-from strandline.vocabulary.transactions import EPOCH_MAX
+from strandline.vocabulary.transactions import EPOCH_MAX, TransactionState
 from strandline_lab.auditing.transactions import Batch
 from strandline_lab.simulation.judging.judge import Problem
 from strandline_lab.simulation.kafka.client import KafkaClient
@@ -34,7 +34,7 @@ from strandline_lab.simulation.workloads.transactions.judge import findings
 from strandline_lab.simulation.workloads.transactions.old_ids import age
 from strandline_lab.simulation.workloads.transactions.own import Begin, OwnProducing, OwnReading
 from strandline_lab.simulation.workloads.transactions.producing import SHADOW, Producing
-from strandline_lab.simulation.workloads.transactions.reading import LAST, Reading, noting
+from strandline_lab.simulation.workloads.transactions.reading import END, LAST, OnBatch, Reading, noting
 from strandline_lab.simulation.workloads.transactions.trimming import trim
 from strandline_lab.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
 
@@ -148,6 +148,7 @@ class _Clients(Workload):
         self._admin = stage.client(f"{plan.name} admin")
         self._produced = asyncio.Event()
         self._read = asyncio.Event()
+        self._log_read = asyncio.Event()
         self._over = asyncio.Event()
         """Nothing is awaited: readers that have not come to the end stop."""
         self._wrong: list[str] = []
@@ -220,6 +221,8 @@ class _Clients(Workload):
     async def run(self) -> None:
         async with asyncio.TaskGroup() as clients:
             clients.create_task(self._read_along())
+            if self._plan.trims:  # else it is read in the end
+                clients.create_task(self._read_log())
             looking = self._stage.client(f"{self._plan.name} observer")
             clients.create_task(joined(looking.run(self._observe(looking))))
             async with asyncio.TaskGroup() as producing_:
@@ -236,14 +239,15 @@ class _Clients(Workload):
                     producing_.create_task(joined(process.run(trimming)))
             self._produced.set()
 
-    async def _lives(self, name: str, owner: str) -> None:
+    def _lives(self, name: str, owner: str) -> Coroutine[Any, Any, None]:
+        """Of one process, or of one after the other."""
         plan = self._plan
         retires = self._stage.random(f"{owner} retires")
         retires_s = inf
         if plan.harder and retires.random() < RETIRED_RATE:
             retires_s = self._stage.now_s + retires.uniform(0, RETIRED_S_MAX)
         if plan.own and self._stage.random(f"{name} is own").getrandbits(1):
-            await OwnProducing(
+            return OwnProducing(
                 self._stage,
                 self._history,
                 name,
@@ -257,9 +261,8 @@ class _Clients(Workload):
                 retires_s,
                 self._observer_of(owner),
             ).run()
-            return
         process = self._stage.client(name)
-        await joined(process.run(self._produce(process, owner, retires_s)))
+        return joined(process.run(self._produce(process, owner, retires_s)))
 
     def _observer_of(self, owner: str) -> Begin:
         def begin(process: SimulatedProcess) -> Callable[[], Awaitable[int]]:
@@ -324,8 +327,15 @@ class _Clients(Workload):
                 except GaveUp:
                     continue
                 self._history.offsets.append(SeenOffset(process.name, owner, offset))
+            self._look_for_dead_ids()
             await asyncio.sleep(LOOK_S)
         client.close()
+
+    def _look_for_dead_ids(self) -> None:
+        """No coordinator may fail in a turn. The next one does what it left undone: it is not seen later."""
+        for number, broker in self._stage.cluster.running.items():
+            if broker.transactions is not None and broker.transactions.count()[TransactionState.DEAD]:
+                self._wrong.append(f"C3: a transactional id is Dead on broker {number}")
 
     async def _read_along(self) -> None:
         """Returns once all readers have come to the end, or none is left that waits."""
@@ -336,11 +346,6 @@ class _Clients(Workload):
                 name = f"{self._plan.name} reader {number}"
                 kept = history.committed if committed else history.uncommitted
                 reading = self._reading(name, noting(kept.setdefault(name, {})), committed=committed)
-                readers[name] = reading[0]
-                tasks.create_task(self._until_over(*reading))
-            if self._plan.trims:
-                name = f"{self._plan.name} log reader"
-                reading = self._reading(name, self._note_log, committed=False)
                 readers[name] = reading[0]
                 tasks.create_task(self._until_over(*reading))
             if self._plan.own:
@@ -360,14 +365,31 @@ class _Clients(Workload):
                 self._wrong.append(f"C3: {name} has not come to the end of partitions {reader.left}")
         self._read.set()
 
-    def _note_log(self, partition: int, batch: Batch) -> None:
-        self._history.log[partition].append(batch)
+    async def _read_log(self) -> None:
+        """All of the log, with its markers, to its end."""
+        name = f"{self._plan.name} log reader"
+        reading = self._reading(name, self._note_log, committed=False, last=END)
+        await self._until_over(*reading)
+        if not reading[0].left:
+            self._log_read.set()
 
-    def _reading(self, name: str, on_batch: Any, *, committed: bool) -> tuple[Reading, SimulatedProcess]:
+    def _note_log(self, partition: int, batch: Batch) -> None:
+        if not any(each.value.startswith(END) for each in batch.records):
+            self._history.log[partition].append(batch)
+
+    def _reading(
+        self, name: str, on_batch: OnBatch, *, committed: bool, last: bytes = LAST
+    ) -> tuple[Reading, SimulatedProcess]:
         process = self._stage.client(name)
         client = self._client(process, flexible=bool(self._stage.random(name).getrandbits(1)))
-        deleted = self._history.deleted
-        reading = Reading(client, self._plan.partitions, on_batch, committed=committed, deleted=deleted)
+        reading = Reading(
+            client,
+            self._plan.partitions,
+            on_batch,
+            committed=committed,
+            deleted=self._history.deleted,
+            last=last,
+        )
         return reading, process
 
     async def _until_over(self, reading: Reading | OwnReading, process: SimulatedProcess) -> None:
@@ -385,23 +407,25 @@ class _Clients(Workload):
     async def finish(self) -> None:
         """Within the longest timeout every transaction has ended, and readers come to the last record."""
         await self._produced.wait()
-        await self._admin.run(self._write_last(self._admin.host))
+        await self._admin.run(self._write_last(self._admin.host, LAST))
         if self._plan.harder and self._plan.compacted:
             await self._admin.run(self._remove_markers(self._admin.host))
         try:
             async with asyncio.timeout(self._plan.timeout_s + HANGING_S_MAX):
                 await self._read.wait()
+                await self._admin.run(self._write_last(self._admin.host, END))
                 await self._look_at_the_end()
         except (TimeoutError, GaveUp):
             self._over.set()
             await self._read.wait()
 
-    async def _write_last(self, host: Host) -> None:
+    async def _write_last(self, host: Host, last: bytes) -> None:
         async with producing(self._stage.cluster.bootstrap, host) as producer:
             for number in range(self._plan.partitions):
-                value = LAST + b" %d" % number
+                value = last + b" %d" % number
                 acked = await producer.send_and_wait(self._plan.name, value, value, partition=number)
-                self._history.plain[value] = number, acked.offset
+                if last == LAST:
+                    self._history.plain[value] = number, acked.offset
 
     async def _remove_markers(self, host: Host) -> None:
         """All replicas have all markers now: compaction may remove those that no batch needs."""
@@ -412,9 +436,9 @@ class _Clients(Workload):
     async def _look_at_the_end(self) -> None:
         """The whole log, what of it is committed, and the offsets."""
         history, name = self._history, f"{self._plan.name} late reader"
-        if not self._plan.trims:  # else it was read before something was deleted
-            whole, process = self._reading(f"{self._plan.name} log reader", self._note_log, committed=False)
-            await process.run(whole.run())
+        if not self._plan.trims:
+            await self._read_log()
+        await self._log_read.wait()
         late, process = self._reading(name, noting(history.committed.setdefault(name, {})), committed=True)
         await process.run(late.run())
         process = self._stage.client(f"{self._plan.name} late observer")
