@@ -144,6 +144,7 @@ class KafkaReader:
             position = self._positions[found.partition]
             if not found.error:
                 position.offset, position.epoch = max(position.offset, found.offset), UNKNOWN
+                position.open.clear()  # their markers may be among what is deleted
                 position.gone = False
 
     def _epochs(self, numbers: Sequence[int], led: dict[int, Led]) -> list[PartitionEpoch]:
