@@ -33,7 +33,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/rpc": 0,
     "strandline/security": 3_790,
     "strandline/serving": 434,
-    "strandline/simulation": 4_130,
+    "strandline/simulation": 4_140,
     "strandline/streams": 6_750,
     "strandline/testing": 1_650,
     "strandline/vocabulary": 2_880,
@@ -47,7 +47,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/interop": 2_320,
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
-    "lab/strandline_lab/simulation": 12_600,
+    "lab/strandline_lab/simulation": 13_400,
     "tests": 143_910,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files

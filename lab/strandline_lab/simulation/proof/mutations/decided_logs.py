@@ -32,6 +32,7 @@ DECIDED_LOGS: Final = (
         "        heapq.heappush(self._undecided, (known.first_offset, marker_offset))\n        if not",
         "        if not",
         workloads=_TRANSACTIONS,
+        seed=14,
     ),
     Mutation(
         "aborted transactions are forgotten",
@@ -69,6 +70,7 @@ DECIDED_LOGS: Final = (
         "            return False\n",
         faults=AIMED_AT_HARDER,
         workloads=_TRANSACTIONS,
+        seed=37,
     ),
     Mutation(
         "aborted transactions are forgotten that began below the log's start",
@@ -87,6 +89,7 @@ DECIDED_LOGS: Final = (
         "        return stable\n",
         faults=AIMED_AT_HARDER,
         workloads=_TRANSACTIONS,
+        seed=77,
     ),
     Mutation(
         "a snapshot has no open transactions",

@@ -53,7 +53,7 @@ TRANSACTIONS: Final = (
     return held
 """,
         workloads=_TRANSACTIONS,
-        seed=37,
+        seed=31,
     ),
     Mutation(
         "a marker that was refused counts as written",
@@ -71,7 +71,6 @@ TRANSACTIONS: Final = (
         "    entry.unmarked = set(held.partitions)\n",
         "    entry.unmarked = set()\n",
         workloads=_TRANSACTIONS,
-        seed=77,
     ),
     Mutation(
         "a coordinator does not continue what the last one has decided",
@@ -99,6 +98,7 @@ TRANSACTIONS: Final = (
         "        entry.deadline_s = turn.start(entry.transactional_id, max(left_ms, 0))\n",
         faults=("set the dates of coordinators apart",),
         workloads=_TRANSACTIONS,
+        seed=381,
     ),
     Mutation(
         "no transaction runs out of time",
@@ -135,6 +135,7 @@ TRANSACTIONS: Final = (
         "        return self.producer.producer_epoch >= EPOCH_MAX\n",
         faults=AIMED_AT_HARDER,
         workloads=_TRANSACTIONS,
+        seed=322,
     ),
     Mutation(
         "an own producer commits before its records are delivered",
@@ -144,6 +145,7 @@ TRANSACTIONS: Final = (
         "",
         faults=AIMED_AT_HARDER,
         workloads=_TRANSACTIONS,
+        seed=37,
     ),
     Mutation(
         "a fenced producer ends the transaction of the next one",
@@ -188,7 +190,7 @@ TRANSACTIONS: Final = (
         "        return name in self.pending or name in self._unstable\n",
         "        return False\n",
         workloads=_TRANSACTIONS,
-        seed=41,
+        seed=37,
     ),
     Mutation(
         "groups do not hear of the markers in their log",

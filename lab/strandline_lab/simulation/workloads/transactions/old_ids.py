@@ -1,6 +1,6 @@
 """Transactional ids that have been used nearly as often as an epoch counts.
 
-Their records are what a coordinator writes: the state after so many producers. They come into the log as
+Their records are what a coordinator writes: the state after thousands of producers. They come into the log as
 those of coordinators do, and brokers that start read them there.
 """
 
