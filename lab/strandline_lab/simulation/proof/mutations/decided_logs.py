@@ -201,5 +201,6 @@ DECIDED_LOGS: Final = (
         "    limit = max(stable_offset, state.recovery_point)\n",
         faults=AIMED_AT_HARDER,
         workloads=_TRANSACTIONS,
+        seed=41,
     ),
 )
