@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from strandline.rpc import common_pb2 as strandline_dot_rpc_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n strandline/rpc/replication.proto\x12\rstrandline.v1\x1a\x1bstrandline/rpc/common.proto\"\xdd\x01\n\x13ReplicaFetchRequest\x12+\n\x05hello\x18\x01 \x01(\x0b\x32\x1c.strandline.v1.FollowerHello\x12+\n\tsubscribe\x18\x02 \x03(\x0b\x32\x18.strandline.v1.Subscribe\x12)\n\x08progress\x18\x03 \x03(\x0b\x32\x17.strandline.v1.Progress\x12\x13\n\x0bunsubscribe\x18\x04 \x03(\r\x12\x14\n\x0c\x61\x63knowledged\x18\x05 \x01(\x04\x12\x16\n\x0ehold_copies_ms\x18\x06 \x01(\r\"n\n\rFollowerHello\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x11\n\tleader_id\x18\x03 \x01(\x05\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\r\n\x05\x62\x65\x61ts\x18\x05 \x01(\x08\"\xa0\x01\n\tSubscribe\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\r\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\t\x12\x11\n\tpartition\x18\x04 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x03\x12\x14\n\x0c\x66\x65tch_offset\x18\x06 \x01(\x03\x12\x1a\n\x12last_fetched_epoch\x18\x07 \x01(\x03\";\n\x08Progress\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\r\x12\x16\n\x0elog_end_offset\x18\x02 \x01(\x03\"V\n\x14ReplicaFetchResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12,\n\x06pushes\x18\x02 \x03(\x0b\x32\x1c.strandline.v1.PartitionPush\"\xcc\x01\n\rPartitionPush\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\r\x12#\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x14.strandline.v1.Error\x12,\n\tdiverging\x18\x03 \x01(\x0b\x32\x19.strandline.v1.Divergence\x12\x16\n\x0ehigh_watermark\x18\x04 \x01(\x03\x12\x18\n\x10log_start_offset\x18\x05 \x01(\x03\x12\x0f\n\x07records\x18\x06 \x01(\x0c\x12\x0c\n\x04\x63opy\x18\x07 \x01(\x08\"/\n\nDivergence\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x12\n\nend_offset\x18\x02 \x01(\x03\":\n\x0fSilenceQuestion\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"G\n\rSilenceReport\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12\x11\n\tsilent_ms\x18\x02 \x01(\x03\x32\xb9\x01\n\x0bReplication\x12[\n\x0cReplicaFetch\x12\".strandline.v1.ReplicaFetchRequest\x1a#.strandline.v1.ReplicaFetchResponse(\x01\x30\x01\x12M\n\rReportSilence\x12\x1e.strandline.v1.SilenceQuestion\x1a\x1c.strandline.v1.SilenceReportb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n strandline/rpc/replication.proto\x12\rstrandline.v1\x1a\x1bstrandline/rpc/common.proto\"\xdd\x01\n\x13ReplicaFetchRequest\x12+\n\x05hello\x18\x01 \x01(\x0b\x32\x1c.strandline.v1.FollowerHello\x12+\n\tsubscribe\x18\x02 \x03(\x0b\x32\x18.strandline.v1.Subscribe\x12)\n\x08progress\x18\x03 \x03(\x0b\x32\x17.strandline.v1.Progress\x12\x13\n\x0bunsubscribe\x18\x04 \x03(\r\x12\x14\n\x0c\x61\x63knowledged\x18\x05 \x01(\x04\x12\x16\n\x0ehold_copies_ms\x18\x06 \x01(\r\"n\n\rFollowerHello\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x11\n\tleader_id\x18\x03 \x01(\x05\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\r\n\x05\x62\x65\x61ts\x18\x05 \x01(\x08\"\xa0\x01\n\tSubscribe\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\r\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\t\x12\x11\n\tpartition\x18\x04 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x03\x12\x14\n\x0c\x66\x65tch_offset\x18\x06 \x01(\x03\x12\x1a\n\x12last_fetched_epoch\x18\x07 \x01(\x03\";\n\x08Progress\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\r\x12\x16\n\x0elog_end_offset\x18\x02 \x01(\x03\"V\n\x14ReplicaFetchResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12,\n\x06pushes\x18\x02 \x03(\x0b\x32\x1c.strandline.v1.PartitionPush\"\xdf\x01\n\rPartitionPush\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\r\x12#\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x14.strandline.v1.Error\x12,\n\tdiverging\x18\x03 \x01(\x0b\x32\x19.strandline.v1.Divergence\x12\x16\n\x0ehigh_watermark\x18\x04 \x01(\x03\x12\x18\n\x10log_start_offset\x18\x05 \x01(\x03\x12\x0f\n\x07records\x18\x06 \x01(\x0c\x12\x0c\n\x04\x63opy\x18\x07 \x01(\x08\x12\x11\n\tkept_from\x18\x08 \x01(\x03\"/\n\nDivergence\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x12\n\nend_offset\x18\x02 \x01(\x03\":\n\x0fSilenceQuestion\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"G\n\rSilenceReport\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12\x11\n\tsilent_ms\x18\x02 \x01(\x03\x32\xb9\x01\n\x0bReplication\x12[\n\x0cReplicaFetch\x12\".strandline.v1.ReplicaFetchRequest\x1a#.strandline.v1.ReplicaFetchResponse(\x01\x30\x01\x12M\n\rReportSilence\x12\x1e.strandline.v1.SilenceQuestion\x1a\x1c.strandline.v1.SilenceReportb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,13 +43,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPLICAFETCHRESPONSE']._serialized_start=640
   _globals['_REPLICAFETCHRESPONSE']._serialized_end=726
   _globals['_PARTITIONPUSH']._serialized_start=729
-  _globals['_PARTITIONPUSH']._serialized_end=933
-  _globals['_DIVERGENCE']._serialized_start=935
-  _globals['_DIVERGENCE']._serialized_end=982
-  _globals['_SILENCEQUESTION']._serialized_start=984
-  _globals['_SILENCEQUESTION']._serialized_end=1042
-  _globals['_SILENCEREPORT']._serialized_start=1044
-  _globals['_SILENCEREPORT']._serialized_end=1115
-  _globals['_REPLICATION']._serialized_start=1118
-  _globals['_REPLICATION']._serialized_end=1303
+  _globals['_PARTITIONPUSH']._serialized_end=952
+  _globals['_DIVERGENCE']._serialized_start=954
+  _globals['_DIVERGENCE']._serialized_end=1001
+  _globals['_SILENCEQUESTION']._serialized_start=1003
+  _globals['_SILENCEQUESTION']._serialized_end=1061
+  _globals['_SILENCEREPORT']._serialized_start=1063
+  _globals['_SILENCEREPORT']._serialized_end=1134
+  _globals['_REPLICATION']._serialized_start=1137
+  _globals['_REPLICATION']._serialized_end=1322
 # @@protoc_insertion_point(module_scope)

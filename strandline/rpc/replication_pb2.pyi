@@ -209,6 +209,7 @@ class PartitionPush(_message.Message):
     LOG_START_OFFSET_FIELD_NUMBER: _builtins.int
     RECORDS_FIELD_NUMBER: _builtins.int
     COPY_FIELD_NUMBER: _builtins.int
+    KEPT_FROM_FIELD_NUMBER: _builtins.int
     subscription_id: _builtins.int
     high_watermark: _builtins.int
     """-1 while the leader does not know it yet"""
@@ -217,6 +218,8 @@ class PartitionPush(_message.Message):
     """whole batches, the first one at the follower's LEO"""
     copy: _builtins.bool
     """the records are for a replica that a reassignment adds, far from the end"""
+    kept_from: _builtins.int
+    """compaction keeps tombstones and markers from here on"""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
@@ -231,10 +234,11 @@ class PartitionPush(_message.Message):
         log_start_offset: _builtins.int = ...,
         records: _builtins.bytes = ...,
         copy: _builtins.bool = ...,
+        kept_from: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["diverging", b"diverging", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["copy", b"copy", "diverging", b"diverging", "error", b"error", "high_watermark", b"high_watermark", "log_start_offset", b"log_start_offset", "records", b"records", "subscription_id", b"subscription_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copy", b"copy", "diverging", b"diverging", "error", b"error", "high_watermark", b"high_watermark", "kept_from", b"kept_from", "log_start_offset", b"log_start_offset", "records", b"records", "subscription_id", b"subscription_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -59,6 +59,8 @@ class Push(NamedTuple):
     """(epoch, end offset)"""
     copy: bool = False
     """Whether the records are a copy: for a replica that a reassignment adds, and far from the log's end."""
+    kept_from: int = 0
+    """Compaction keeps tombstones and markers from here on: a replica that is away may lack them."""
 
 
 LeaderMessage = tuple[int, list[Push]]

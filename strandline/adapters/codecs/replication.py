@@ -111,6 +111,7 @@ def _encode_pushes(message: LeaderMessage, to: Listener) -> bytes:
             high_watermark=push.high_watermark,
             log_start_offset=push.log_start_offset,
             copy=push.copy,
+            kept_from=push.kept_from,
         )
         if push.error is not None:
             head.error.CopyFrom(error_to_wire(push.error, to))
@@ -131,6 +132,7 @@ def _decode_pushes(data: bytes) -> LeaderMessage:
             error_from_wire(p.error) if p.HasField("error") else None,
             (p.diverging.epoch, p.diverging.end_offset) if p.HasField("diverging") else None,
             p.copy,
+            p.kept_from,
         )
         for p in response.pushes
     ]

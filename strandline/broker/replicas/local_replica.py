@@ -70,6 +70,8 @@ class LocalReplica:
         """The highest HW ever known here. It is above the LEO if a power loss took committed records."""
         self.leader_watermark = Offset(-1)
         """The HW that the leader told last; this log may end below it. -1: none did."""
+        self.kept_from = Offset(0)
+        """What its present leader said last: from here on a replica that is not in sync may lack records."""
         self.on_lowered: Callable[[], None] = lambda: None
         """Called when the HW may have decreased, before anything is appended (CORRECTNESS H7)."""
         self.traffic_at = float("-inf")

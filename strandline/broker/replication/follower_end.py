@@ -186,6 +186,7 @@ class LeaderStream:
             except StorageBusy:
                 self.follow_again(replica)
                 return
+        replica.kept_from = Offset(0)
         following = _Following(self._next_id, replica, replica.leader_epoch)
         self._next_id += 1
         self._by_key[replica.key] = following
@@ -381,6 +382,7 @@ class LeaderStream:
                 unsynced.append(following)
             else:
                 self._progress[following.id] = log.log_end_offset
+        replica.kept_from = Offset(push.kept_from)
         if push.high_watermark >= 0:
             replica.leader_watermark = Offset(push.high_watermark)
             replica.raise_watermark(replica.leader_watermark)

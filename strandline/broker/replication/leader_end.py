@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from strandline.broker.core.record_steps import Step
+from strandline.broker.core.replication.lags import kept_from
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.throttle import CopyThrottle, Grant
@@ -32,7 +33,7 @@ from strandline.errors import (
     StrandlineError,
     UnknownLeaderEpoch,
 )
-from strandline.ids import BrokerId, PartitionKey
+from strandline.ids import BrokerId, Offset, PartitionKey
 from strandline.ports import Clock
 from strandline.vocabulary.replication import Hello, LeaderMessage, Push, Subscribe
 
@@ -483,4 +484,11 @@ class FollowerStream:
             log_start_offset=log.log_start_offset,
             records=records,
             copy=copying and bool(records),
+            kept_from=self._kept_from(subscription.leadership),
         )
+
+    @staticmethod
+    def _kept_from(leadership: Leadership) -> Offset:
+        if not leadership.replica.config.compacts:
+            return Offset(0)  # nothing asks for it
+        return kept_from(leadership.core)

@@ -238,17 +238,26 @@ class PartitionLog:
     # --- compaction --------------------------------------------------------------------------
 
     def begin_compaction(
-        self, *, now_ms: int, high_watermark: int, map_bytes: int, continued: bool = False
+        self,
+        *,
+        now_ms: int,
+        high_watermark: int,
+        map_bytes: int,
+        kept_from: int = maxsize,
+        kept_ms_max: int = 0,
+        continued: bool = False,
     ) -> Compaction | None:
         """A pass for the `compactor` to install; None if the topic is not compacted or it is not worth it.
 
+        `kept_from`: tombstones and markers from there on stay for `kept_ms_max` after they are due.
         `continued`: the pass before had more keys than fit its map. Raises StorageFailed.
         """
         if not self._parts.config.compacts or self._parts.leftovers or self.corrupt is not None:
             return None
         return self.compactor.begin(
             self._parts.config,
-            now_ms=now_ms, high_watermark=high_watermark, map_bytes=map_bytes, continued=continued,
+            now_ms=now_ms, high_watermark=high_watermark, map_bytes=map_bytes, kept_from=kept_from,
+            kept_ms_max=kept_ms_max, continued=continued,
         )  # fmt: skip
 
     # --- durability --------------------------------------------------------------------------

@@ -188,6 +188,9 @@ class BrokerSettings(BrokerConstants, ListenerSettings):
     retention_check_ms: int = Field(default=60_000, ge=50)
     compaction_map_bytes: int = Field(default=128 * MIB, ge=1 * KIB)
     """Memory for the keys of the log that is being compacted; a log with more keys takes several passes."""
+    compaction_absence_ms_max: int = Field(default=7 * 24 * 3600 * 1000, ge=0)
+    """How long compaction keeps tombstones, and markers of transactions, that are due and that a replica
+    which is not in sync may lack. One that is away for longer may keep deleted keys and aborted records."""
     producer_expiry_ms: int = Field(default=PRODUCER_EXPIRY_MS, ge=1)
     producers_per_partition_max: int = Field(default=PRODUCERS_PER_PARTITION_MAX, ge=1)
     """Idempotent producers that a partition remembers; beyond it, the caller that has most makes room."""

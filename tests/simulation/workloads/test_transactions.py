@@ -53,6 +53,18 @@ def test_a_fault_hits_between_two_steps_and_no_transaction_is_torn(kind: str) ->
     assert any("ms ago transactions" in step for step in outcome.steps), outcome.steps
 
 
+@pytest.mark.slow
+def test_no_replica_that_was_away_misses_a_marker_that_compaction_removes() -> None:
+    """CORRECTNESS C8: a plan in which one misses it, and counts what was aborted as committed, if compaction
+    does not wait for it."""
+    plan = Plan.drawn(55, 12.0)
+    (drawn,) = [each for each in plan.workloads if isinstance(each, Transactions)]
+    assert drawn.compacted
+    hasty = drawn.model_copy(update={"markers_ms": 0})
+    workloads = tuple(hasty if each is drawn else each for each in plan.workloads)
+    assert run_quietly(plan.model_copy(update={"workloads": workloads})).problems == ()
+
+
 def test_only_seeds_with_transactions_meet_their_faults() -> None:
     plans = [Plan.drawn(seed, 12.0) for seed in range(60)]
     having = [plan for plan in plans if any(isinstance(each, Transactions) for each in plan.workloads)]

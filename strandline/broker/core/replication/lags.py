@@ -1,4 +1,5 @@
-"""How far the replicas of a led partition are, as far as the leader knows: for people and for metrics."""
+"""How far the replicas of a led partition are, as far as the leader knows: for people, for metrics, and for
+compaction."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from strandline.broker.core.replication.copy_rate import CopyRates
 from strandline.broker.core.replication.isr import Progress
 from strandline.broker.core.replication.leader_partition import LeaderPartition
 from strandline.config.limits import REASSIGNMENT_NEAR_BYTES
-from strandline.ids import BrokerId
+from strandline.ids import BrokerId, Offset
 from strandline.vocabulary.log import UNKNOWN, ReplicaProgress
 from strandline.vocabulary.metadata import throttled_ms
 
@@ -85,3 +86,13 @@ def _copying(
 
 def _behind_ms(progress: Progress, now: float) -> int:
     return 0 if progress.behind_since is None else max(0, int((now - progress.behind_since) * 1000))
+
+
+def kept_from(core: LeaderPartition[Any]) -> Offset:
+    """From here on compaction keeps tombstones and markers: some replica that is not in sync may lack them.
+    One that has not fetched in this epoch may lack everything."""
+    end = core.high_watermark
+    for broker in core.assignment.replicas:
+        if broker != core.me and broker not in core.isr:
+            end = min(end, max(Offset(0), core.follower_end(broker)))
+    return end

@@ -6,6 +6,7 @@ from typing import Final
 
 import structlog
 
+from strandline.broker.core.replication.lags import kept_from
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
@@ -52,6 +53,8 @@ def _begin(manager: ReplicaManager, replica: Replica, *, continued: bool) -> Com
         now_ms=manager.retention.now_ms(),
         high_watermark=replica.high_watermark,
         map_bytes=manager.settings.compaction_map_bytes,
+        kept_from=replica.kept_from if replica.leadership is None else kept_from(replica.leadership.core),
+        kept_ms_max=manager.settings.compaction_absence_ms_max,
         continued=continued,
     )
 

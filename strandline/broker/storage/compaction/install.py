@@ -51,6 +51,8 @@ class Compactor:
         now_ms: int,
         high_watermark: int,
         map_bytes: int,
+        kept_from: int,
+        kept_ms_max: int,
         continued: bool,
     ) -> Compaction | None:
         """A pass over the segments that may be compacted, if it is worth it. Raises StorageFailed."""
@@ -64,7 +66,8 @@ class Compactor:
         self._in_progress = Compaction(
             self._directory, cleanable, config,
             files=self._files, map_bytes=map_bytes, now_ms=now_ms, producers=self._producers.empty(),
-            aborted=self._producers.transactions.aborted(0, cleanable.end),
+            aborted=self._producers.transactions.aborted(0, cleanable.end), kept_from=kept_from,
+            kept_ms_max=kept_ms_max,
         )  # fmt: skip
         return self._in_progress
 

@@ -47,6 +47,9 @@ HORIZON_MS_MAX: Final = 2**62
 """The latest delete horizon, in 146 million years: 64 bits have room for it, and for its distance from any
 timestamp since 1970."""
 
+KEPT_AGAIN_MS: Final = 60_000
+"""When a log is looked at again whose tombstones are due and stay for a replica."""
+
 _WRITE_BYTES: Final = 1 << 20
 
 
@@ -79,8 +82,12 @@ class Compaction:
         now_ms: int,
         producers: ProducerState,
         aborted: Iterable[AbortedTransaction],
+        kept_from: int,
+        kept_ms_max: int,
     ) -> None:
-        """`producers` is an empty state, with the limits of the log's own; `aborted` are the log's."""
+        """`producers` is an empty state, with the limits of the log's own; `aborted` are the log's.
+        Tombstones and markers from `kept_from` on stay for `kept_ms_max` after they are due: some replica may
+        lack them."""
         self.tombstones_due_ms: int | None = None
         """When the first remaining tombstone may be removed."""
         self.end = cleanable.clean_offset
@@ -92,6 +99,8 @@ class Compaction:
         self._files = files
         self._keys = KeyMap(map_bytes)
         self._now_ms = now_ms
+        self._kept_from = kept_from
+        self._kept_ms_max = kept_ms_max
         self._producers = producers
         self._transactions = DecidedTransactions(aborted)
         self._needed: frozenset[int] = frozenset()
@@ -238,7 +247,7 @@ class Compaction:
         if self._transactions.needs(header) or header.base_offset in self._needed:
             return batch
         horizon = header.delete_horizon_ms
-        if horizon is not None and horizon <= self._now_ms:
+        if horizon is not None and self._may_go(header, horizon):
             self._removed_markers.add(header.base_offset)
             return None
         if horizon is None:
@@ -247,8 +256,14 @@ class Compaction:
                 batch, header, [True] * header.record_count,
                 max_timestamp=header.max_timestamp, delete_horizon_ms=horizon,
             )  # fmt: skip
-        self._due_at(horizon)
+        self._due_at(header, horizon)
         return batch
+
+    def _may_go(self, header: BatchHeader, horizon: int) -> bool:
+        """Whether the marker or the tombstones of a batch with this horizon are due, and each replica has
+        them, or was away for too long."""
+        overdue_ms = self._now_ms - horizon
+        return overdue_ms >= (self._kept_ms_max if header.next_offset > self._kept_from else 0)
 
     def _filtered(self, header: BatchHeader, batch: bytes) -> bytes | None:
         """A batch without the records that have a successor."""
@@ -275,7 +290,7 @@ class Compaction:
             # Else a time is too far from the horizon: no producer means it, and the tombstones stay.
             with suppress(CorruptMessage):
                 left = keep(delete_horizon_ms=horizon)
-                self._due_at(horizon)
+                self._due_at(header, horizon)
                 return left
         return batch if all(wanted) else keep()
 
@@ -286,18 +301,20 @@ class Compaction:
         if not tombstones:
             return None
         horizon = header.delete_horizon_ms
-        if horizon is not None and horizon <= self._now_ms:
+        if horizon is not None and self._may_go(header, horizon):
             for at in tombstones:
                 wanted[at] = False
             return None
         if horizon is None:
             return min(self._now_ms + self._config.delete_retention_ms, HORIZON_MS_MAX)
-        self._due_at(horizon)
+        self._due_at(header, horizon)
         return None
 
-    def _due_at(self, moment_ms: int) -> None:
-        """Tombstones that are left may be removed then."""
-        self.tombstones_due_ms = min(moment_ms, self.tombstones_due_ms or moment_ms)
+    def _due_at(self, header: BatchHeader, horizon: int) -> None:
+        """The rest of a batch may be removed then, or once a later look finds that each replica has it."""
+        if header.next_offset > self._kept_from:
+            horizon = max(horizon, self._now_ms + KEPT_AGAIN_MS)
+        self.tombstones_due_ms = min(horizon, self.tombstones_due_ms or horizon)
 
     def _batches(self, source: Segment) -> Iterator[tuple[BatchHeader, bytes]]:
         """The batches of a segment, each at position 0 of its own bytes, with their CRCs checked: a damaged

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from strandline.broker.core.replication.copy_rate import CopyRates
-from strandline.broker.core.replication.lags import replica_lags
+from strandline.broker.core.replication.lags import kept_from, replica_lags
 from strandline.broker.core.replication.reassignment import PartitionAssignment
 from strandline.ids import BrokerEpoch, BrokerId, Offset, TopicId
 from strandline.vocabulary.log import UNKNOWN, ReplicaProgress
@@ -168,3 +168,19 @@ def test_bytes_are_not_looked_up_for_a_replica_that_lacks_nothing() -> None:
         raise AssertionError(offset)
 
     assert [each.lag_bytes for each in replica_lags(driver.partition, Offset(0), never, 0.0)] == [0, 0, 0]
+
+
+def test_compaction_keeps_what_a_replica_may_lack_that_is_not_in_sync() -> None:
+    """CORRECTNESS C8: those in sync have all that is below the high watermark."""
+    driver = Driver(isr=(1, 2))
+    driver.fetched(2, 0)
+    driver.produce("a", 5, now=10.0)
+    driver.fetched(2, 5, now=10.0)
+    core = driver.partition
+    assert core.high_watermark == 5
+    assert kept_from(core) == 0, "replica 3 has reported nothing"
+    driver.fetched(3, 2, now=20.0)
+    core.stopped_fetching(BrokerId(3), BrokerEpoch(30), 30.0)
+    assert kept_from(core) == 2
+    driver.fetched(3, 5, now=40.0)
+    assert kept_from(core) == 5

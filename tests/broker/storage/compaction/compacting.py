@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import maxsize
 
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.storage.inspect import verify
@@ -71,6 +72,8 @@ def compact(
     now_ms: int = NOW_MS,
     high_watermark: int | None = None,
     map_bytes: int = MAP_BYTES,
+    kept_from: int = maxsize,
+    kept_ms_max: int = 1 << 40,
     passes_max: int = 1_000,
 ) -> int:
     """Compact as a broker does, without its threads; the number of passes."""
@@ -80,6 +83,8 @@ def compact(
             now_ms=now_ms,
             high_watermark=log.log_end_offset if high_watermark is None else high_watermark,
             map_bytes=map_bytes,
+            kept_from=kept_from,
+            kept_ms_max=kept_ms_max,
             continued=passes > 0,
         )
         if compaction is None:

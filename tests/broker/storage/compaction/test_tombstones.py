@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.broker.storage.compaction.rewrite import HORIZON_MS_MAX
+from strandline.broker.storage.compaction.rewrite import HORIZON_MS_MAX, KEPT_AGAIN_MS
+from strandline.broker.storage.log import PartitionLog
 from strandline.records import (
     decode,
 )
+from strandline.vocabulary.log import ProducerIdentity
+from strandline.vocabulary.transactions import Marker
 from tests.broker.storage.compaction.compacting import (
     COMPACTED,
     NOW_MS,
@@ -40,6 +43,50 @@ def test_a_tombstone_stays_for_the_retention_of_deletes_and_then_goes_by_itself(
     assert pairs(log) == [(1, "b", "1"), (3, "c", "1")]
     assert compact(log, now_ms=NOW_MS + 99_999) == 0
     check_sound(log, files)
+
+
+def test_a_tombstone_and_a_marker_stay_while_a_replica_lacks_them() -> None:
+    """CORRECTNESS C8: though they are due. Each look at the log is a while after the one before. The producer
+    is remembered by its last marker, which stays."""
+    log, files = compacted_log()
+    put(log, ("a", "1"))
+    put(log, ("a", None), ("c", "1"))
+    for epoch in range(2):
+        marker = Marker(ProducerIdentity(7, epoch), False, 1)
+        log.appending.marker_as_leader(marker, 1, now_ms=NOW_MS)
+    put(log, ("d", "1"))
+    seal(log)
+    compact(log)
+    due_ms, kept = NOW_MS + 1_000, [(1, "a", None), (2, "c", "1"), (5, "d", "1")]
+    assert compact(log, now_ms=due_ms, kept_from=1) == 1
+    assert (pairs(log), markers(log)) == (kept, [3, 4])
+    assert compact(log, now_ms=due_ms + KEPT_AGAIN_MS - 1, kept_from=1) == 0
+    assert compact(log, now_ms=due_ms + KEPT_AGAIN_MS, kept_from=3) == 1
+    assert (pairs(log), markers(log)) == (kept[1:], [3, 4])
+    assert compact(log, now_ms=due_ms + 2 * KEPT_AGAIN_MS, kept_from=4) == 1
+    assert (pairs(log), markers(log)) == (kept[1:], [4])
+    assert compact(log, now_ms=due_ms + 9 * KEPT_AGAIN_MS) == 0
+    check_sound(log, files)
+
+
+def test_a_replica_that_does_not_come_back_holds_up_no_tombstone_for_good() -> None:
+    """CORRECTNESS C8: the moment from which it counts is in the batch, and survives elections."""
+    log, files = compacted_log()
+    put(log, ("a", None), ("b", "1"))
+    seal(log)
+    compact(log)
+    week_ms = 7 * 24 * HOUR_MS
+    assert compact(log, now_ms=NOW_MS + week_ms, kept_from=0, kept_ms_max=week_ms) == 1
+    assert pairs(log) == [(0, "a", None), (1, "b", "1")]
+    over_ms = NOW_MS + week_ms + KEPT_AGAIN_MS
+    assert compact(log, now_ms=over_ms, kept_from=0, kept_ms_max=week_ms) == 1
+    assert pairs(log) == [(1, "b", "1")]
+    check_sound(log, files)
+
+
+def markers(log: PartitionLog) -> list[int]:
+    """Their offsets."""
+    return [header.base_offset for header in batches(log) if header.is_control]
 
 
 def test_a_later_pass_leaves_a_tombstone_before_its_moment() -> None:

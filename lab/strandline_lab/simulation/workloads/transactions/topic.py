@@ -80,8 +80,10 @@ class Transactions(WorkloadPlan, frozen=True):
     synced: bool
     """Each record, each decision and each offset is synced before it is acknowledged."""
     compacted: bool = False
-    """Compaction removes what was aborted. Markers stay while there are faults: a replica that was away for
-    longer than they do would take what it has for open, and for committed after the next one."""
+    """Compaction removes what was aborted, and markers after that."""
+    markers_ms: int | None = None
+    """How long compaction keeps markers at least (`delete.retention.ms`); None: for longer than the run. No
+    seed draws it."""
     harder: bool = False
     """Batches come behind the abort of their transaction; no one returns to some transactional ids; aborted
     records have keys of committed ones; in the end compaction removes markers."""
@@ -131,8 +133,10 @@ class Transactions(WorkloadPlan, frozen=True):
     def config(self) -> dict[str, str]:
         """Of the topic."""
         config = {"min.insync.replicas": str(MIN_INSYNC), "segment.bytes": str(SEGMENT_BYTES)}
-        if self.compacted:  # markers stay for longer than a replica is away (delete.retention.ms)
+        if self.compacted:
             config |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
+        if self.markers_ms is not None:
+            config["delete.retention.ms"] = str(self.markers_ms)
         return config | SYNCED if self.synced else config
 
     def workload(self, stage: Stage) -> Workload:
