@@ -10,7 +10,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -32,6 +32,10 @@ from strandline.records import Headers, Record
 from strandline.vocabulary.asks import Answered
 
 logger = structlog.get_logger(__name__)
+
+NOT_WRITTEN_AGAIN_S: Final = 1.0
+"""Writes that fail within this time after one that was logged are not logged: a log that takes no records
+refuses all of them, and they are tried again."""
 
 Own = TypeVar("Own")
 """The effects that only this kind of coordinators has."""
@@ -112,6 +116,7 @@ class CoordinatorPartition(ABC, Generic[Own]):
             waiting_max=around.appends_max,
         )
         self._ended = False
+        self._log_again_s = 0.0
         self._wake = asyncio.Event()
         self._sleeping_until: float | None = None
 
@@ -195,11 +200,14 @@ class CoordinatorPartition(ABC, Generic[Own]):
 
     def _as_callers_error(self, error: StrandlineError) -> StrandlineError:
         """A failed write, as an error that a coordinator's caller can handle."""
-        logger.warning(
-            self.kind.lines.not_written,
-            partition=str(self.leadership.replica.name),
-            reason=error.message,
-        )
+        now_s = self._clock.monotonic()
+        if now_s >= self._log_again_s:
+            self._log_again_s = now_s + NOT_WRITTEN_AGAIN_S
+            logger.warning(
+                self.kind.lines.not_written,
+                partition=str(self.leadership.replica.name),
+                reason=error.message,
+            )
         if isinstance(error, NotLeaderOrFollower):
             return self._not_coordinator()
         if error.retriable:

@@ -24,6 +24,9 @@ logger = structlog.get_logger(__name__)
 RETRY_S: Final = 0.01
 """The pause after the first round that left partitions without a marker; it doubles up to RETRY_S_MAX."""
 RETRY_S_MAX: Final = 1.0
+RETRIES_PER_S: Final = 500
+"""Rounds of all transactions that wait for another one: with more of them each waits longer. Else tens of
+thousands that wait for the same partitions took all of the broker's time, and kept those from recovering."""
 NOTICE_S: Final = 3.0
 """A transaction that waits for its markers for longer is logged, and again each NOTICE_AGAIN_S."""
 NOTICE_AGAIN_S: Final = 60.0
@@ -47,6 +50,8 @@ class MarkerSender:
         self._locate = locate
         self._writes = writes
         self._clock = clock
+        self._waiting = 0
+        """Transactions that wait for another round."""
         self._calls = PeerCalls(send, weight_max=MARKERS_PER_CALL_MAX, weigh=lambda _: 1)
 
     async def run(self) -> None:
@@ -68,8 +73,15 @@ class MarkerSender:
             if not delivery.left:
                 return
             delivery.notice()
-            await self._clock.sleep(pause_s)
+            await self._pause(pause_s)
             pause_s = min(2 * pause_s, RETRY_S_MAX)
+
+    async def _pause(self, least_s: float) -> None:
+        self._waiting += 1
+        try:
+            await self._clock.sleep(max(least_s, self._waiting / RETRIES_PER_S))
+        finally:
+            self._waiting -= 1
 
     async def _round(self, delivery: _Delivery, marker: Marker) -> set[TopicPartition]:
         """Tries each partition that is left once; those that have the marker now, or are gone."""

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from random import Random
 
 import pytest
 
 from strandline.broker.core.transactions.effects import SendMarkers
-from strandline.broker.transactions.marker_sender import MarkerSender
+from strandline.broker.transactions.marker_sender import RETRIES_PER_S, MarkerSender
 from strandline.broker.transactions.marker_writes import MarkerWrites
 from strandline.broker.transactions.places import Places
 from strandline.errors import (
@@ -24,10 +25,12 @@ from strandline.errors import (
 from strandline.ids import BrokerId, TopicPartition
 from strandline.security.access import Access
 from strandline.security.authorizer import Authorizer
+from strandline.simulation.engine.loop import SimulatedLoop
 from strandline.vocabulary.log import ProducerIdentity
 from strandline.vocabulary.transactions import Marker, MarkerBatch, MarkerEntry
 from tests.broker.support.access import CALLER
 from tests.hand_clock import HandClock
+from tests.virtual_time import clock_of
 from tests.waiting import eventually
 
 ME, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
@@ -186,6 +189,38 @@ async def test_a_partition_that_cannot_be_written_is_tried_until_it_can() -> Non
     cluster.on_locate = heal
     await cluster.deliver(A, B)
     assert cluster.marked == [{B}, {A}]
+
+
+def test_the_more_transactions_wait_the_longer_each_of_them_waits() -> None:
+    """A partition without replicas in sync, and the timeouts of thousands: their rounds took all the time of
+    brokers, whose replicas did not come back into the ISR then."""
+    count, seconds = 2_000, 20
+    loop = SimulatedLoop.new(Random(1))
+    clock = clock_of(loop)
+    cluster = Cluster({A: ME})
+    log = cluster.logs[ME]
+    log.errors[A] = NotEnoughReplicas("two are missing")
+
+    async def deliver_all() -> int:
+        sender = MarkerSender(ME, cluster.locate, MarkerWrites(log, MEMBERS, clock), cluster.send, clock)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(sender.run())
+            async with asyncio.TaskGroup() as deliveries:
+                for number in range(count):
+                    markers = SendMarkers(f"payments-{number}", PRODUCER, True, frozenset({A}))
+                    deliveries.create_task(
+                        sender.deliver(markers, 9, lambda done: cluster.marked.append(set(done)))
+                    )
+                await clock.sleep(seconds)
+                tried = len(log.written)
+                log.errors.clear()
+            running.cancel()
+        return tried
+
+    tried = loop.run(deliver_all())
+    assert count < tried < 2 * RETRIES_PER_S * seconds
+    assert cluster.marked == [{A}] * count
+    loop.close()
 
 
 async def test_nothing_counts_before_its_leader_says_that_it_is_committed() -> None:

@@ -18,6 +18,9 @@ from strandline.vocabulary.transactions import TransactionState
 
 WRITE_AGAIN_MS: Final = 1_000
 """After a write failed that no client asked for: an abort for a timeout, or the end of a transaction."""
+WRITE_AGAIN_EACH_MS: Final = 10
+"""The same, for each id that has a timer, if that is longer: a hundred are tried again a second, else ten
+thousands whose log takes no records would take all of the broker's time."""
 
 
 def resume(turn: Turn, entry: Entry) -> None:
@@ -68,10 +71,14 @@ def _not_written(turn: Turn, entry: Entry, write: Write, error: StrandlineError)
     if held is None:
         turn.hold(entry, None)
     elif held.state is TransactionState.ONGOING:
-        again_s = turn.now.monotonic_s + WRITE_AGAIN_MS / 1000
+        again_s = turn.now.monotonic_s + _again_ms(turn) / 1000
         turn.timers.set(name, max(entry.deadline_s, again_s))
     elif held.ending:
-        turn.start(name, WRITE_AGAIN_MS)
+        turn.start(name, _again_ms(turn))
+
+
+def _again_ms(turn: Turn) -> int:
+    return max(WRITE_AGAIN_MS, WRITE_AGAIN_EACH_MS * len(turn.timers))
 
 
 def due(turn: Turn, entry: Entry) -> None:

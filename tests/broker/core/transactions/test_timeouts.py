@@ -157,6 +157,24 @@ def test_an_abort_that_could_not_be_written_is_written_again() -> None:
     assert stage.markers[-1].producer == raised(producer)
 
 
+def test_the_more_could_not_be_written_the_longer_each_of_them_waits() -> None:
+    """All ids of a log that takes no records: to try each of them every second would be all that is done."""
+    count = 500
+    stage = Stage(replace(LIMITS, transactional_ids_max=count, open_partitions_max=count))
+    for number in range(count):
+        stage.begun(A, name=f"{number}")
+    stage.writing = False
+    stage.later(TIMEOUT_S)
+    assert len(stage.wanted) == count
+    for _ in range(count):
+        stage.failed()
+    for second in range(1, 6):
+        stage.later(1)
+        assert len(stage.wanted) <= 110 * second
+    stage.later(1)
+    assert len(stage.wanted) == count
+
+
 def test_an_end_that_could_not_be_written_is_written_again() -> None:
     stage = Stage()
     following = stage.ended(stage.begun())
