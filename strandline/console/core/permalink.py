@@ -15,24 +15,34 @@ def timeline_link(
     partition: int | None = None,
     broker: int | None = None,
     group: str | None = None,
+    transaction: str | None = None,
     at_ms: int | None = None,
     span_ms: int = SPAN_MS,
     event: str | None = None,
     rows: str | None = None,
 ) -> str:
-    """The timeline of a topic, partition, broker or group: `span_ms` around the moment `at_ms`, or live.
+    """The timeline of a topic, partition, broker, group or transactional id: `span_ms` around the moment
+    `at_ms`, or live.
 
     `event`: the id of an event to show. `rows`: what the rows are, if it is not what is named.
     """
     if rows is None:
         only_broker = topic is None and broker is not None
         rows = "group" if group is not None else "broker" if only_broker else "partition"
+        rows = "transaction" if transaction is not None else rows
     asked: dict[str, object] = {"rows": rows}
     if at_ms is None:
         asked["follow"] = 1
     else:
         asked |= {"from": max(0, at_ms - span_ms // 2), "until": at_ms + span_ms // 2}
-    named = {"topic": topic, "partition": partition, "broker": broker, "group": group, "event": event}
+    named = {
+        "topic": topic,
+        "partition": partition,
+        "broker": broker,
+        "group": group,
+        "transaction": transaction,
+        "event": event,
+    }
     return (
         f"/timeline?{urlencode(asked | {name: value for name, value in named.items() if value is not None})}"
     )

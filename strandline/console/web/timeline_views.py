@@ -16,7 +16,7 @@ from strandline.console.core.timeline.all_rows import Rows
 from strandline.console.core.timeline.drawing import draw
 from strandline.console.core.timeline.gaps import Gaps
 from strandline.console.core.timeline.lanes.spans import Span
-from strandline.console.core.timeline.rows import Row
+from strandline.console.core.timeline.rows import Row, TransactionRow
 from strandline.console.core.timeline.view import LANE_KINDS, ROW_KINDS, RowKind, View, matching
 from strandline.console.web.queries import text, whole
 
@@ -62,6 +62,7 @@ def view_of(request: Request, now_ms: int, lanes: Sequence[str] = LANE_KINDS) ->
         partition=_number(request, "partition"),
         broker=_number(request, "broker"),
         group=text(request, "group", NAME_CHARS_MAX) or None,
+        transaction=text(request, "transaction", NAME_CHARS_MAX) or None,
         kinds=kinds,
         text=text(request, "text", NAME_CHARS_MAX),
         changed=whole(request, "changed", 0, 0, 1) == 1,
@@ -84,7 +85,9 @@ async def matching_rows(rows: Rows, view: View) -> list[Row | Span]:
     return found
 
 
-async def drawn_rows(page: Sequence[Row | Span], view: View, of: Rows) -> tuple[list[dict[str, Any]], bool]:
+async def drawn_rows(
+    page: Sequence[Row | TransactionRow | Span], view: View, of: Rows
+) -> tuple[list[dict[str, Any]], bool]:
     """The rows with their lanes, and whether some are drawn coarsely."""
     gaps = Gaps(of, view)
     rows: list[dict[str, Any]] = []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from strandline.console.core.member_names import short_members
+from strandline.console.core.timeline.facts.transactions import OPEN
 from strandline.console.core.timeline.gaps import Gap, Gaps, led, parted
 from strandline.console.core.timeline.lanes.holdings import Held
 from strandline.console.core.timeline.lanes.marks import Mark, Marks
@@ -21,6 +22,8 @@ from strandline.console.core.timeline.rows import (
     Role,
     Row,
     TaskRow,
+    TransactionRow,
+    Turn,
 )
 from strandline.console.core.timeline.view import View, request_name
 from strandline.report.text.counts import counted
@@ -39,7 +42,7 @@ NAMED_MAX: Final = 500
 """An item names the partitions of a member up to this length."""
 
 
-def draw(row: Row | Span, view: View, gaps: Gaps) -> dict[str, Any]:
+def draw(row: Row | TransactionRow | Span, view: View, gaps: Gaps) -> dict[str, Any]:
     """A row of the answer, with its lanes."""
     if isinstance(row, Span):
         lanes = [_lane("request", [_request(Drawn([row]), view)])]
@@ -49,7 +52,7 @@ def draw(row: Row | Span, view: View, gaps: Gaps) -> dict[str, Any]:
     return shown if len(lanes) <= LANES_MAX else {**shown, "lanes_left": len(lanes) - LANES_MAX}
 
 
-def _lanes(row: Row, view: View, gaps: Gaps) -> Iterator[Lane]:
+def _lanes(row: Row | TransactionRow, view: View, gaps: Gaps) -> Iterator[Lane]:
     match row:
         case PartitionRow():
             return _partition(row, view, gaps)
@@ -59,6 +62,8 @@ def _lanes(row: Row, view: View, gaps: Gaps) -> Iterator[Lane]:
             return _group(row, view)
         case TaskRow():
             return _learners([row], short_members(row.members), view)
+        case TransactionRow():
+            return _transactions(row, view)
 
 
 # --- partitions and brokers ---------------------------------------------------------------------
@@ -230,6 +235,23 @@ def _phase_label(state: str, generation: int, reason: str) -> str:
             return f"generation {generation} has ended"
         case _:
             return f"generation {generation}"
+
+
+def _transactions(row: TransactionRow, view: View) -> Iterator[Lane]:
+    """Bars of what is open or ending, and a mark at each end."""
+    if view.wants("transaction"):
+        steps = _steps(row.turns, view)
+        yield from _some(
+            "transaction",
+            [_item(step, _turn) for step in steps if step.value.state in OPEN or step.merged > 1],
+        )
+    yield from _marks(row.ends, view)
+
+
+def _turn(step: Step[Turn]) -> Item:
+    state, count = step.value
+    label = f"{OPEN[state]}, {counted(count, 'partition')}" if state in OPEN else state.value
+    return {"label": label, "state": state.value}
 
 
 def _learners(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from strandline.ids import GROUP_EVENTS_TOPIC, STATE_CHANGES_TOPIC
+from strandline.ids import GROUP_EVENTS_TOPIC, STATE_CHANGES_TOPIC, TRANSACTIONS_TOPIC
 
 OFFSET_BITS: Final = 44
 PARTITION_BITS: Final = 16
@@ -31,10 +31,16 @@ class Source(IntEnum):
     """A record of `__group_events`."""
     SEEN = 2
     """What the console itself saw; no record says it."""
+    TRANSACTION = 3
+    """A record of `__transaction_state`, which is read only for a transactional id that is looked at."""
 
 
-TOPICS: Final = {Source.STATE: STATE_CHANGES_TOPIC, Source.GROUP: GROUP_EVENTS_TOPIC}
-_WORDS: Final = {Source.STATE: "state", Source.GROUP: "group"}
+TOPICS: Final = {
+    Source.STATE: STATE_CHANGES_TOPIC,
+    Source.GROUP: GROUP_EVENTS_TOPIC,
+    Source.TRANSACTION: TRANSACTIONS_TOPIC,
+}
+_WORDS: Final = {Source.STATE: "state", Source.GROUP: "group", Source.TRANSACTION: "transaction"}
 
 
 def pack(source: Source, partition: int, offset: int) -> Ref:
@@ -51,7 +57,8 @@ def unpack(ref: Ref) -> tuple[Source, int, int]:
 
 
 def event_id(ref: Ref) -> str | None:
-    """The id of an event, None for NO_REF: `state/PARTITION/OFFSET`, `group/PARTITION/OFFSET`, `seen/N`."""
+    """The id of an event, None for NO_REF: `state/PARTITION/OFFSET`, also `group/…` and
+    `transaction/…`; `seen/N`."""
     if ref == NO_REF:
         return None
     source, partition, offset = unpack(ref)

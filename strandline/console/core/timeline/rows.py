@@ -12,6 +12,7 @@ from strandline.console.core.timeline.lanes.spans import Spans
 from strandline.console.core.timeline.lanes.steps import ALWAYS, Steps
 from strandline.console.core.timeline.places import NO_REF, Ref
 from strandline.ids import NO_EPOCH
+from strandline.vocabulary.transactions import TransactionState
 
 LIVES_MAX: Final = 100
 """Topics of one name of which more than their bars is kept: those that events were about last."""
@@ -244,6 +245,33 @@ class GroupRow:
             if held.last_ms <= floor_ms and held.empty:
                 del self.members[member]
         return not self.events
+
+
+class Turn(NamedTuple):
+    """What a transactional id does: the state of its transaction, and how many partitions that has."""
+
+    state: TransactionState
+    partitions: int
+
+
+class TransactionRow:
+    """The transactions of one transactional id, one after the other. It is made for each look at it."""
+
+    __slots__ = ("ends", "transactional_id", "turns")
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self.turns: Steps[Turn] = Steps()
+        self.ends = Marks()
+        """When each was committed or aborted in all of its partitions."""
+
+    @property
+    def id(self) -> str:
+        return f"transaction/{self.transactional_id}"
+
+    @property
+    def name(self) -> str:
+        return self.transactional_id
 
 
 Row = PartitionRow | BrokerRow | GroupRow | TaskRow

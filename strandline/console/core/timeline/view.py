@@ -10,11 +10,11 @@ from strandline.console.core.timeline.all_rows import Rows
 from strandline.console.core.timeline.lanes.spans import Span
 from strandline.console.core.timeline.rows import BrokerRow, GroupRow, PartitionRow, Row, TaskRow
 
-RowKind = Literal["partition", "broker", "group", "task", "request"]
-ROW_KINDS: Final = ("partition", "broker", "group", "task", "request")
+RowKind = Literal["partition", "broker", "group", "task", "request", "transaction"]
+ROW_KINDS: Final = ("partition", "broker", "group", "task", "request", "transaction")
 LANE_KINDS: Final = (
     "leader", "isr", "offsets", "request", "reassignment", "marks", "generation", "owned", "learner", "alive",
-    "drain",
+    "drain", "transaction",
 )  # fmt: skip
 
 PARTS_MAX: Final = 8
@@ -38,6 +38,8 @@ class View:
     partition: int | None = None
     broker: int | None = None
     group: str | None = None
+    transaction: str | None = None
+    """A transactional id: only of one that is named there are transactions."""
     kinds: frozenset[str] = frozenset()
     text: str = ""
     changed: bool = False
@@ -80,6 +82,8 @@ def matching(rows: Rows, view: View) -> Iterator[Row | Span | None]:
             spans = list(rows.requests.within(view.from_ms, view.until_ms))
             for span in reversed(spans):
                 yield span if _is_request(span, view, text) else None
+        case "transaction":
+            return  # no window has them
 
 
 def _is_partition(row: PartitionRow, view: View, text: str) -> bool:

@@ -22,8 +22,9 @@ ROW_WORDS: Final = {
     "group": "groups",
     "task": "stream tasks",
     "request": "requests",
+    "transaction": "transactions of one id",
 }
-NAMED: Final = ("topic", "partition", "broker", "group")
+NAMED: Final = ("topic", "partition", "broker", "group", "transaction")
 """Filters by a name or a number, which the folded part of the form has."""
 KIND_WORDS: Final = {
     "leader": "leaders",
@@ -37,6 +38,7 @@ KIND_WORDS: Final = {
     "learner": "roles in stream tasks",
     "alive": "brokers that live",
     "drain": "drains",
+    "transaction": "open and ending transactions",
 }
 SPANS: Final = ((60_000, "1 min"), (900_000, "15 min"), (3_600_000, "1 h"), (86_400_000, "1 day"))
 """Lengths of time that a button shows."""

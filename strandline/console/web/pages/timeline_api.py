@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -12,11 +12,18 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from strandline.console.core.timeline.explanation import explain
+from strandline.console.core.timeline.facts.transactions import explained, row_of
+from strandline.console.core.timeline.lanes.spans import Span
 from strandline.console.core.timeline.places import TOPICS, Ref, Source, event_id, parse_id, unpack
-from strandline.console.core.timeline.rows import PartitionRow
+from strandline.console.core.timeline.rows import PartitionRow, Row
+from strandline.console.core.timeline.view import View
+from strandline.console.feeds.event_topic import FOLLOWING
+from strandline.console.feeds.transaction_log import Looked, TransactionLog
 from strandline.console.web.context import Console
 from strandline.console.web.live import changes
 from strandline.console.web.timeline_views import drawn_rows, json_answer, matching_rows, view_of
+from strandline.consumer.consumer import Consumer
+from strandline.errors import UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 
 CHANGES_PAUSE_S: Final = 0.25
@@ -27,10 +34,14 @@ LIVE_MS: Final = 60_000
 def routes(console: Console) -> Sequence[BaseRoute]:
     """What is below `/api/timeline`."""
     feed = console.timeline
+    transactions = TransactionLog(console.clock)
 
     async def timeline(request: Request) -> Response:
         now_ms = console.clock.wall_ms()
         view = view_of(request, now_ms)
+        if view.rows == "transaction":
+            await _check_readable(console, request, Source.TRANSACTION)
+            return json_answer(await _transactions(console, request, transactions, view, now_ms))
         source = Source.GROUP if view.rows in ("group", "task") else Source.STATE
         await _check_readable(console, request, source)
         topic, window = feed.topics[source], feed.window
@@ -38,11 +49,7 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         found = await matching_rows(window.rows, view)
         page = found[view.first : view.first + view.count]
         if view.rows == "partition" and view.wants("offsets"):
-            known = frozenset(each.name for each in (await console.seen(request)).topics)
-            view = replace(view, offsets_of=known)
-            if view.until_ms > now_ms - LIVE_MS:
-                shown = (row for row in page if isinstance(row, PartitionRow) and row.topic in known)
-                feed.offsets.looked_at(TopicPartition(row.topic, row.partition) for row in shown)
+            view = await _with_offsets(console, request, view, page, now_ms)
         rows, coarse = await drawn_rows(page, view, window.rows)
         return json_answer(
             {
@@ -73,6 +80,8 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         except ValueError as error:
             raise HTTPException(400, str(error)) from None
         await _check_readable(console, request, unpack(ref)[0])
+        if unpack(ref)[0] is Source.TRANSACTION:
+            return json_answer(_of_transaction(transactions, console.admins.admin(request), ref))
         found = feed.window.found(ref) or await feed.read_one(ref)
         if found is None:
             raise HTTPException(404, _missing(ref, feed.window.first_seen))
@@ -91,6 +100,64 @@ def routes(console: Console) -> Sequence[BaseRoute]:
         Route("/api/timeline/live", live),
         Route("/api/timeline/event/{id:path}", one_event),
     ]
+
+
+async def _with_offsets(
+    console: Console, request: Request, view: View, page: Sequence[Row | Span], now_ms: int
+) -> View:
+    """The view with the topics whose offsets this caller may see. Has those of the page read, if it shows the
+    present."""
+    known = frozenset(each.name for each in (await console.seen(request)).topics)
+    if view.until_ms > now_ms - LIVE_MS:
+        shown = (row for row in page if isinstance(row, PartitionRow) and row.topic in known)
+        console.timeline.offsets.looked_at(TopicPartition(row.topic, row.partition) for row in shown)
+    return replace(view, offsets_of=known)
+
+
+def _of_transaction(log: TransactionLog, caller: Hashable, ref: Ref) -> dict[str, Any]:
+    """An event of a transactional id, explained. Raises HTTPException 404."""
+    change = log.found(caller, *unpack(ref)[1:])
+    if change is None:
+        raise HTTPException(404, f"{event_id(ref)} is not kept: look at its transactional id first")
+    return explained(change)
+
+
+async def _transactions(
+    console: Console, request: Request, log: TransactionLog, view: View, now_ms: int
+) -> dict[str, Any]:
+    """The row of the one transactional id that the view names; none without it. Raises StrandlineError."""
+    looked = Looked("")
+    state = "name one transactional id: all of them would be too many"
+    if view.transaction is not None:
+        connection = console.admins.connection(request)
+        state = FOLLOWING
+        try:
+            looked = await log.look(
+                console.admins.admin(request),
+                view.transaction,
+                lambda: Consumer(connection.bootstrap, offset_reset="none", **connection.arguments),
+            )
+        except UnknownTopicOrPartition:
+            state = "there is no such topic yet: it is made with the first transaction"
+    page = [row_of(looked.transactional_id, looked.changes)] if looked.changes else []
+    rows, coarse = await drawn_rows(page, view, console.timeline.window.rows)
+    return {
+        "from": view.from_ms,
+        "until": view.until_ms,
+        "now": now_ms,
+        "kept_from": looked.kept_from_ms,
+        "read_until": looked.read_until_ms,
+        "reading_back": False,
+        "complete": looked.kept_from_ms is None,
+        "feeds": [{"topic": TOPICS[Source.TRANSACTION], "state": state}],
+        "passed_over": 0,
+        "left_out": 0,
+        "rows_total": len(page),
+        "first": 0,
+        "version": looked.version,
+        "coarse": coarse,
+        "rows": rows,
+    }
 
 
 def _missing(ref: Ref, first_seen: int) -> str:

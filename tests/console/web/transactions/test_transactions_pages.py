@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -73,3 +74,44 @@ async def test_an_unknown_id_is_not_found_and_bad_queries_are_refused(changing: 
     for query in ("page=0", "state=Open", f"search={'a' * 1_025}", f"id={'a' * 1_025}"):
         answer = await changing.get(f"/transactions?{query}")
         assert answer.status == 400 and query.partition("=")[0] in answer.words
+
+
+def transact(cluster: MemoryCluster, transactional_id: str, topic: str) -> None:
+    """One transaction is committed, the next one aborted."""
+    producer = Producer(
+        {"bootstrap.servers": cluster.kafka_bootstrap, "transactional.id": transactional_id, "linger.ms": 0}
+    )
+    producer.init_transactions(DEADLINE_S)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce(topic, b"value", partition=0)
+        producer.flush(DEADLINE_S)
+        end(DEADLINE_S)
+
+
+async def test_the_timeline_shows_the_transactions_of_one_id(
+    cluster: MemoryCluster, changing: Browser
+) -> None:
+    await cluster.create_topic("booked")
+    await asyncio.to_thread(transact, cluster, "book", "booked")
+    nothing = (await changing.get("/api/timeline?rows=transaction")).json
+    assert nothing["rows"] == [] and "name one transactional id" in nothing["feeds"][0]["state"]
+
+    async def lanes() -> dict[str, list[dict[str, Any]]]:
+        answer = await changing.get("/api/timeline?rows=transaction&transaction=book")
+        assert answer.status == 200, answer.text
+        return {lane["kind"]: lane["items"] for row in answer.json["rows"] for lane in row["lanes"]}
+
+    async def ended() -> list[str]:
+        items = (await lanes()).get("marks", [])
+        kinds = [each["kind"] for item in items for each in item.get("parts", [item])]
+        return kinds if len(kinds) == 2 else []
+
+    assert await eventually(ended, what="both ends are shown") == ["committed", "aborted"]
+    mark = (await lanes())["marks"][0]
+    name = mark["event"] or mark["parts"][0]["event"]
+    said = await changing.get(f"/api/timeline/event/{name}")
+    assert said.json["sentence"] == "A transaction of book is committed, in all of its partitions."
+    assert (await changing.get("/api/timeline/event/transaction/0/999999")).status == 404
+    page = await changing.get("/transactions/book")
+    assert "/timeline?rows=transaction&amp;follow=1&amp;transaction=book" in page.text

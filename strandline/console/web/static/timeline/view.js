@@ -4,8 +4,8 @@
 // 1970; `fits`: its time was not chosen, so it is as long as what is kept; `first` is the number of the first row in
 // sight; `changed`: only rows with events in this time. Views are not changed: each function returns another one.
 
-export const ROWS = ["partition", "broker", "group", "task", "request"];
-export const FILTERS = ["topic", "partition", "broker", "group", "text"];
+export const ROWS = ["partition", "broker", "group", "task", "request", "transaction"];
+export const FILTERS = ["topic", "partition", "broker", "group", "transaction", "text"];
 export const SPAN_LEAST_MS = 50;
 export const SPAN_MOST_MS = 31 * 24 * 3600 * 1000;
 export const SPAN_FIRST_MS = 15 * 60 * 1000; // at most, of what is kept

@@ -20,6 +20,7 @@ export function itemWords(lane, item) {
     case "alive":
     case "drain":
     case "generation":
+    case "transaction":
     case "fault":
       return item.label;
     case "owned":

@@ -19,6 +19,8 @@ const SIGNS = {
   settled: ["disc", "hw"],
   writable: ["plus", "hw"],
   ended: ["bar", "text"],
+  committed: ["disc", "hw"],
+  aborted: ["minus", "bad"],
   died: ["triangle", "bad"],
   not_settled: ["triangle", "bad"],
   not_writable: ["triangle", "bad"],
