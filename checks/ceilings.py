@@ -16,11 +16,11 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 904,
     "strandline/adapters": 14_200,
     "strandline/auditing": 1_170,
-    "strandline/broker": 41_310,
+    "strandline/broker": 41_340,
     "strandline/cli": 6_910,
     "strandline/client": 6_080,
     "strandline/config": 1_745,
-    "strandline/console": 13_290,
+    "strandline/console": 13_640,
     "strandline/consumer": 6_350,
     "strandline/controller": 9_310,
     "strandline/errors": 700,
@@ -39,7 +39,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/vocabulary": 2_880,
     "lab/strandline_lab": 24,
     "lab/strandline_lab/auditing": 1_045,
-    "lab/strandline_lab/bench": 5_580,
+    "lab/strandline_lab/bench": 5_890,
     "lab/strandline_lab/chaos": 6_380,
     "lab/strandline_lab/cli": 492,
     "lab/strandline_lab/conformance": 4_950,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 13_400,
-    "tests": 143_910,
+    "tests": 144_090,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""
