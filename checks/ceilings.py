@@ -38,7 +38,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/testing": 1_650,
     "strandline/vocabulary": 2_880,
     "lab/strandline_lab": 24,
-    "lab/strandline_lab/auditing": 1_045,
+    "lab/strandline_lab/auditing": 1_046,
     "lab/strandline_lab/bench": 5_890,
     "lab/strandline_lab/chaos": 6_380,
     "lab/strandline_lab/cli": 492,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 13_400,
-    "tests": 144_090,
+    "tests": 144_330,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""
