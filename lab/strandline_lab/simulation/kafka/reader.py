@@ -59,8 +59,9 @@ class _Position:
     """The leader that has confirmed the position."""
     stable: tuple[Led, int] = (NOT_LED, 0)
     """The last stable offset that was seen last, and the leader that said so."""
-    open: dict[int, int] = field(default_factory=dict)
-    """The transactions whose marker is not among what was read: first offsets, by producer id."""
+    open: defaultdict[int, list[range]] = field(default_factory=lambda: defaultdict(list))
+    """The transactions whose marker is not among what was read: the offsets of their batches, by producer
+    id."""
     gone: bool = False
     """The record at this position is deleted, and those before it."""
 
@@ -195,7 +196,7 @@ class KafkaReader:
             if header.is_control:
                 position.open.pop(header.producer_id, None)
             elif header.is_transactional:
-                position.open.setdefault(header.producer_id, header.base_offset)
+                position.open[header.producer_id].append(range(header.base_offset, header.next_offset))
             if not left_out:
                 self._on_records(number, header, records)
             position.offset, position.epoch = header.next_offset, header.leader_epoch
@@ -221,7 +222,7 @@ class KafkaReader:
         if self._committed and stable < position.offset:
             self._wrong(number, f"offset {position.offset - 1} was read, and only {stable} is stable")
         if position.offset == found.high_watermark and not self._unsteady:
-            first = max(min(position.open.values(), default=stable), found.log_start_offset)
+            first = _first_open(position, found.log_start_offset, stable)
             if stable > first:
                 self._wrong(
                     number, f"{stable} is stable, and no marker of what began at {first} is committed"
@@ -233,3 +234,10 @@ class KafkaReader:
 
     def _wrong(self, number: int, what: str) -> None:
         self._client.wrong.append(f"{self._client.name}: {self._client.topic}-{number}: {what}")
+
+
+def _first_open(position: _Position, log_start: int, default: int) -> int:
+    """The first offset that is there of a transaction without a marker. A transaction whose records are all
+    deleted has none: a replica that begins behind them knows nothing of it."""
+    batches = (batch for each in position.open.values() for batch in each if batch.stop > log_start)
+    return max(log_start, min((batch.start for batch in batches), default=default))
