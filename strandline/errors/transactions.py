@@ -37,7 +37,8 @@ class TransactionCoordinatorFenced(StrandlineError):
 
 
 class ProducerFenced(StrandlineError):
-    """A newer producer has this transactional id, or the transaction was aborted for its timeout."""
+    """A newer producer has this transactional id. From brokers also after the transaction was aborted for its
+    timeout: a producer of this package raises TransactionAbortable then."""
 
     code = ErrorCode.PRODUCER_FENCED
 

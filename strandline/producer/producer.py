@@ -168,7 +168,8 @@ class Producer(Client[ProducerSettings]):
         after an exception. A reader with `isolation_level="read_committed"` sees all of it, or nothing.
 
         One is open at a time, and nothing is sent outside of it. Await the calls of `send` within the block;
-        their futures need not be awaited. The end raises
+        their futures need not be awaited. Calls in the block raise TransactionAbortable once the transaction
+        can only be aborted. The end raises
 
         TransactionAbortable   a record was not delivered, or the transaction took longer than
                                `transaction_timeout_ms`; it is aborted, and the next one may begin

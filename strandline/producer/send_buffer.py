@@ -66,8 +66,8 @@ class SendBuffer:
         self._noted_at = -inf
         self.may_begin: Callable[[], None] = lambda: None
         """Raises why no batch may begin now: called before each."""
-        self.on_failure: Callable[[StrandlineError], None] = lambda error: None
-        """Called with the error of each batch that fails."""
+        self.on_failure: Callable[[StrandlineError], StrandlineError] = lambda error: error
+        """Called with the error of each batch that fails; returns the one for its records."""
 
     def start(self, identity: ProducerIdentity | None) -> None:
         """`identity`: of an idempotent producer."""
@@ -200,11 +200,11 @@ class SendBuffer:
                     self._measures.sent.add(batch.record_count)
                     batch.ticket.acknowledge(batch.queue.name, base_offset, batch.record_count)
                     self._settled(batch)
-                case Failed(batch, error):
+                case Failed(batch, cause):
                     self._measures.failed.add(batch.record_count)
+                    error = self.on_failure(cause)
                     self._log_failure(batch, error)
                     batch.ticket.fail(error)
-                    self.on_failure(error)
                     self._settled(batch)
                 case Send(queue):
                     self._wake_sender(queue)

@@ -63,7 +63,7 @@ class Transactions:
         scope: Scope,
         clock: Clock,
     ) -> None:
-        self._core = TransactionCore(transactional_id)
+        self._core = TransactionCore(transactional_id, settings.transaction_timeout_ms)
         self._buffer = buffer
         self._scope = scope
         self._timeout_ms = settings.transaction_timeout_ms
@@ -193,8 +193,7 @@ class Transactions:
         try:
             await coordinator.asked(send, "offsets of a transaction wait", limit_s=self._limit_s)
         except StrandlineError as error:
-            self._core.failed(error)
-            raise
+            raise self._core.failed(error) from error
         except asyncio.CancelledError:
             self._core.failed(OutcomeUnknown("the caller did not wait for the answer to its offsets"))
             raise
@@ -220,7 +219,8 @@ class Transaction:
         `group`: the consumer's `group_metadata()`, so that a member that has lost its partitions is refused;
         or only the group's name, for a consumer that assigns its partitions by hand. After an error the
         transaction can only be aborted: IllegalGeneration, UnknownMemberId, FencedInstanceId,
-        GroupAuthorizationFailed, ProducerFenced, and the last one after `delivery_timeout_ms`.
+        GroupAuthorizationFailed, TransactionAbortable if the transaction has ended meanwhile, and the last
+        one after `delivery_timeout_ms`.
         """
         await self._transactions.send_offsets(offsets, group)
 

@@ -17,9 +17,11 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from strandline.errors import (
+    InvalidProducerEpoch,
     InvalidTransactionState,
     Outcome,
     OutcomeUnknown,
+    ProducerFenced,
     StrandlineError,
     TransactionAbortable,
 )
@@ -38,10 +40,12 @@ class State(Enum):
 class TransactionCore:
     """The transactions of one producer, one after the other."""
 
-    __slots__ = ("_used", "error", "identity", "state", "transactional_id")
+    __slots__ = ("_timeout_ms", "_used", "error", "identity", "state", "transactional_id")
 
-    def __init__(self, transactional_id: str) -> None:
+    def __init__(self, transactional_id: str, timeout_ms: int) -> None:
+        """`timeout_ms`: of its transactions, for the errors of those that take longer."""
         self.transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
         self.identity = NO_PRODUCER
         """Of the open transaction, or of the next one."""
         self.state = State.NONE
@@ -63,17 +67,25 @@ class TransactionCore:
         open, TransactionAbortable if it has failed, and the error of a producer that is over."""
         self._check_not_over()
         if self.state is State.FAILED:
-            raise self._abortable()
+            raise self._abortable(self._reason())
         if self.state is not State.OPEN:
             raise InvalidTransactionState(f"{self} has no transaction: send within `producer.transaction()`")
         self._used = True
 
-    def failed(self, error: StrandlineError) -> None:
-        """A part of the transaction was not delivered, or may not have been."""
+    def failed(self, error: StrandlineError) -> StrandlineError:
+        """A part of the transaction was not delivered, or may not have been. Returns what the caller is to
+        get: TransactionAbortable for a part that comes after the transaction's end.
+
+        The brokers that take the parts know that the epoch is over, and not why. Only the coordinator's
+        answer to the question for the end tells whether another producer has the id (KIP-890).
+        """
         if self.state is State.OPEN:
             self.state = State.FAILED
+        after_end = isinstance(error, ProducerFenced | InvalidProducerEpoch)
+        reason = self._ended_before(error, twin=True) if after_end else error
         if self.state in (State.FAILED, State.ENDING) and self.error is None:
-            self.error = error
+            self.error = reason
+        return self._abortable(reason) if after_end else error
 
     # --- the end -----------------------------------------------------------------------------
 
@@ -91,7 +103,7 @@ class TransactionCore:
         failed."""
         assert self.state is State.ENDING, f"{self} is {self.state}"
         if commit and self.error is not None:
-            raise self._abortable()
+            raise self._abortable(self.error)
         if not self._used:
             self.ended(self.identity)
             return None
@@ -109,8 +121,9 @@ class TransactionCore:
         error this producer cannot know its next identity, and is over.
         """
         if commit and isinstance(error, InvalidTransactionState | TransactionAbortable):
-            self.error = error
-            return self._abortable()
+            abortable = isinstance(error, TransactionAbortable)
+            self.error = error if abortable else self._ended_before(error, twin=False)
+            return self._abortable(self.error)
         if error.outcome is not Outcome.FATAL:
             what = "commit" if commit else "abort"
             error = OutcomeUnknown(f"{self}: whether the {what} took effect is not known: {error.message}")
@@ -121,13 +134,25 @@ class TransactionCore:
 
     def _check_not_over(self) -> None:
         if self.state is State.OVER:
-            assert self.error is not None, f"{self} is over without a reason"
-            raise self.error
+            raise self._reason()
 
-    def _abortable(self) -> TransactionAbortable:
-        assert self.error is not None, f"the transaction of {self} has failed without a reason"
-        error = TransactionAbortable(f"the transaction of {self} can only be aborted: {self.error.message}")
-        error.__cause__ = self.error
+    def _reason(self) -> StrandlineError:
+        assert self.error is not None, f"{self} is {self.state} without a reason"
+        return self.error
+
+    def _ended_before(self, error: StrandlineError, *, twin: bool) -> TransactionAbortable:
+        """The transaction has ended without this producer. `twin`: another one may have the id."""
+        others = "an administrator aborted it, or another producer has its id"
+        reason = TransactionAbortable(
+            f"its coordinator has ended it: it took longer than transaction_timeout_ms={self._timeout_ms}, "
+            f"{others if twin else 'or an administrator aborted it'}"
+        )
+        reason.__cause__ = error
+        return reason
+
+    def _abortable(self, reason: StrandlineError) -> TransactionAbortable:
+        error = TransactionAbortable(f"the transaction of {self} can only be aborted: {reason.message}")
+        error.__cause__ = reason
         return error
 
     def __str__(self) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -22,6 +22,7 @@ from strandline.pipeline.core.options import Selection
 from strandline.pipeline.core.ranges import OffsetRange
 from strandline.pipeline.reading.cluster_facts import ClusterFacts
 from strandline.pipeline.reading.ranges import RangeReader
+from strandline.producer.transactions import Transaction
 from strandline.testing import SimulatedCluster
 from tests.integration.support.harness import FAULT_SETTINGS
 from tests.virtual_time import on_virtual_time
@@ -163,20 +164,33 @@ async def test_a_fenced_producers_send_fails_and_the_block_says_why(cluster: Sim
     async with producing(cluster) as old:
         with pytest.raises(ProducerFenced):
             async with old.transaction(), producing(cluster):
-                await old.send_and_wait("orders", b"old", partition=0)
+                with pytest.raises(TransactionAbortable, match="another producer has its id"):
+                    await old.send_and_wait("orders", b"old", partition=0)
 
 
+Step = Callable[[Producer, Transaction], Awaitable[object]]
+AFTER_TIMEOUT: Final[dict[str, Step]] = {
+    "commit": lambda producer, transaction: asyncio.sleep(0),
+    "record": lambda producer, transaction: producer.send_and_wait("orders", b"later", partition=0),
+    "many": lambda producer, transaction: producer.send_many("orders", [b"later"], partition=0),
+    "offsets": lambda producer, transaction: transaction.send_offsets({IN: 1}, "g"),
+}
+
+
+@pytest.mark.parametrize("step", AFTER_TIMEOUT)
 @on_virtual_time
 async def test_a_transaction_that_takes_too_long_is_aborted_and_the_next_one_begins(
-    cluster: SimulatedCluster,
+    cluster: SimulatedCluster, step: str
 ) -> None:
-    """KIP-890: the abort gives the producer its next epoch."""
+    """KIP-890: the abort gives the producer its next epoch. Each call says what the reason is."""
     await topics(cluster)
     async with producing(cluster, transaction_timeout_ms=1_000) as producer, reading(cluster) as consumer:
-        with pytest.raises(TransactionAbortable):
-            async with producer.transaction():
+        with pytest.raises(TransactionAbortable, match="transaction_timeout_ms=1000"):
+            async with producer.transaction() as transaction:
                 await producer.send_and_wait("orders", b"late", partition=0)
                 await eventually(lambda: decided(consumer, A, 2))
+                await AFTER_TIMEOUT[step](producer, transaction)
+        assert producer.failure is None
         async with producer.transaction():
             _ = await producer.send("orders", b"again", partition=0)
         assert await values(consumer) == [b"again"]

@@ -9,6 +9,7 @@ import pytest
 from strandline.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
+    InvalidProducerEpoch,
     InvalidProducerIdMapping,
     InvalidTransactionState,
     OutcomeUnknown,
@@ -21,7 +22,7 @@ from strandline.producer.core.transaction import State, TransactionCore
 from strandline.vocabulary.log import ProducerIdentity
 from strandline.vocabulary.transactions import EndTransaction
 
-ID = "payments"
+ID, TIMEOUT_MS = "payments", 1_500
 FIRST, NEXT = ProducerIdentity(7, 0), ProducerIdentity(7, 1)
 FENCED = ProducerFenced("another producer has it")
 LOST = OutOfOrderSequence("a gap")
@@ -29,7 +30,7 @@ LOST = OutOfOrderSequence("a gap")
 
 def at(state: State) -> TransactionCore:
     """A core in this state, with something sent."""
-    core = TransactionCore(ID)
+    core = TransactionCore(ID, TIMEOUT_MS)
     core.ended(FIRST)
     if state is State.NONE:
         return core
@@ -127,6 +128,32 @@ def test_what_fails_while_the_rest_is_sent_refuses_the_commit() -> None:
     core.ended(NEXT)
     core.begin()
     core.use()
+
+
+@pytest.mark.parametrize("error", [FENCED, InvalidProducerEpoch("older than the last one")])
+@pytest.mark.parametrize("state", [State.OPEN, State.FAILED, State.ENDING])
+def test_a_part_after_the_end_of_its_transaction_can_be_tried_again(
+    state: State, error: StrandlineError
+) -> None:
+    """A broker cannot tell a timeout from another producer with the id. The coordinator can, at the end."""
+    core = at(state)
+    got = core.failed(error)
+    assert isinstance(got, TransactionAbortable)
+    assert "transaction_timeout_ms=1500" in got.message and "another producer" in got.message
+    if state is not State.ENDING:
+        core.ending()
+    with pytest.raises(TransactionAbortable):
+        core.question(commit=True)
+    assert core.refused(FENCED, commit=False) is FENCED
+
+
+def test_any_other_error_of_a_part_is_its_own() -> None:
+    assert at(State.OPEN).failed(LOST) is LOST
+
+
+def test_a_refused_commit_names_the_timeout_and_no_other_producer() -> None:
+    refused = at(State.ENDING).refused(InvalidTransactionState("nothing to commit"), commit=True)
+    assert "transaction_timeout_ms=1500" in refused.message and "another producer" not in refused.message
 
 
 @pytest.mark.parametrize(
