@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from strandline.adapters.codecs.groups import FIND_COORDINATOR
@@ -88,7 +89,14 @@ class Coordinator:
         """The answer to a request that may be sent again: see `asked`."""
         return await self.asked(lambda: self.call(method, request), what, limit_s=limit_s)
 
-    async def asked(self, ask: Callable[[], Awaitable[T]], what: str, *, limit_s: float) -> T:
+    async def asked(
+        self,
+        ask: Callable[[], Awaitable[T]],
+        what: str,
+        *,
+        limit_s: float,
+        retriable: Callable[[StrandlineError], bool] = attrgetter("retriable"),
+    ) -> T:
         """The result of `ask`, which calls the coordinator, and is called again while it raises a retriable
         error; `what` is logged then. Raises an error that is not retriable, and the last one when `limit_s`
         is up."""
@@ -101,6 +109,7 @@ class Coordinator:
                     settings=self._settings,
                     clock=self._clock,
                     limit_s=limit_s,
+                    retriable=retriable,
                     on_retry=errors.append,
                 )
         except TimeoutError:

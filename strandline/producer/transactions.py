@@ -20,11 +20,16 @@ from strandline.adapters.codecs.transactions import (
     INIT_TRANSACTIONS,
 )
 from strandline.client import arguments
-from strandline.client.cluster import Cluster
+from strandline.client.cluster import TOPIC_WAIT_MS, Cluster
 from strandline.client.coordinator import Coordinator
 from strandline.client.scope import Scope
 from strandline.config.producer import ProducerSettings
-from strandline.errors import OutcomeUnknown, StrandlineError, TransactionAbortable
+from strandline.errors import (
+    OutcomeUnknown,
+    StrandlineError,
+    TransactionAbortable,
+    UnknownTopicOrPartition,
+)
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Transport
 from strandline.producer.core.transaction import State, TransactionCore
@@ -66,6 +71,7 @@ class Transactions:
         self._core = TransactionCore(transactional_id, settings.transaction_timeout_ms)
         self._buffer = buffer
         self._scope = scope
+        self._clock = clock
         self._timeout_ms = settings.transaction_timeout_ms
         self._limit_s = settings.delivery_timeout_ms / 1000
         self._finding = partial(
@@ -190,8 +196,17 @@ class Transactions:
                 if error is not None:
                     raise error
 
+        unknown_until = self._clock.monotonic() + TOPIC_WAIT_MS / 1000
+
+        def passes(error: StrandlineError) -> bool:
+            """A partition that a broker does not know yet may be new, and is there soon, or never."""
+            missing = isinstance(error, UnknownTopicOrPartition)
+            return error.retriable and not (missing and self._clock.monotonic() >= unknown_until)
+
         try:
-            await coordinator.asked(send, "offsets of a transaction wait", limit_s=self._limit_s)
+            await coordinator.asked(
+                send, "offsets of a transaction wait", limit_s=self._limit_s, retriable=passes
+            )
         except StrandlineError as error:
             raise self._core.failed(error) from error
         except asyncio.CancelledError:
@@ -219,8 +234,8 @@ class Transaction:
         `group`: the consumer's `group_metadata()`, so that a member that has lost its partitions is refused;
         or only the group's name, for a consumer that assigns its partitions by hand. After an error the
         transaction can only be aborted: IllegalGeneration, UnknownMemberId, FencedInstanceId,
-        GroupAuthorizationFailed, TransactionAbortable if the transaction has ended meanwhile, and the last
-        one after `delivery_timeout_ms`.
+        GroupAuthorizationFailed, UnknownTopicOrPartition, TransactionAbortable if the transaction has ended
+        meanwhile, and the last one after `delivery_timeout_ms`.
         """
         await self._transactions.send_offsets(offsets, group)
 

@@ -17,6 +17,7 @@ from strandline.errors import (
     ProducerFenced,
     StrandlineError,
     TransactionAbortable,
+    UnknownTopicOrPartition,
 )
 from strandline.pipeline.core.options import Selection
 from strandline.pipeline.core.ranges import OffsetRange
@@ -216,6 +217,20 @@ async def test_offsets_are_committed_with_the_transaction(cluster: SimulatedClus
             await transaction.send_offsets({IN: (4, "of the group")}, "g")
         found = await consumer.committed(IN)
         assert found is not None and (found.offset, found.metadata) == (4, "of the group")
+
+
+@on_virtual_time
+async def test_offsets_of_a_partition_that_is_not_there_are_refused_soon(cluster: SimulatedCluster) -> None:
+    """Long before the timeout of the transaction, and by the partition's name."""
+    await topics(cluster)
+    async with producing(cluster, transaction_timeout_ms=60_000) as producer:
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(UnknownTopicOrPartition, match="no nope-0"):
+            async with producer.transaction() as transaction:
+                await transaction.send_offsets({TopicPartition("nope", 0): 1}, "g")
+        assert asyncio.get_running_loop().time() - began < 10
+        async with producer.transaction():
+            await producer.send_and_wait("orders", b"next", partition=0)
 
 
 class Interrupted(Exception):
