@@ -12,6 +12,7 @@ from strandline.errors import (
     DuplicateSequence,
     ErrorCode,
     GenerationOfNoGroup,
+    InvalidRequest,
     OutcomeUnknown,
     ProducerFenced,
     StrandlineError,
@@ -139,6 +140,14 @@ def txn_commit_code(error: StrandlineError | None, version: int) -> int:
         case CoordinatorLoading() if version < TXN_COMMIT_LOADING_SINCE:
             return int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return commit_code(error, COMMIT_IDS_SINCE if version >= TXN_COMMIT_IDS_SINCE else 0)
+
+
+def find_coordinator_code(error: StrandlineError) -> int:
+    """TRANSACTIONAL_ID_AUTHORIZATION_FAILED for a transactional id that cannot be one: librdkafka asks again
+    without end after INVALID_REQUEST, and says nothing. This one ends producers at once, with the text."""
+    if isinstance(error, InvalidRequest):
+        return int(KafkaCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return code_of(error)
 
 
 def heartbeat_code(error: StrandlineError) -> int:

@@ -24,6 +24,7 @@ from strandline.security.principal import USER
 from strandline.vocabulary.topics import check_topic_name
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_IDS: Final = {ResourceType.GROUP: "group ids", ResourceType.TRANSACTIONAL_ID: "transactional ids"}
 _TOPIC_BEGINNINGS: Final = (".", "..")
 """No topics' names, but those of topics may begin so."""
 
@@ -67,5 +68,5 @@ def _check_name(of: ResourceType, name: str, *, prefixed: bool) -> None:
         check_topic_name(name)
     elif of is ResourceType.USER:
         check_user_name(name)
-    elif of is ResourceType.GROUP and _CONTROL.search(name):
-        raise InvalidRequest("group ids have no control characters")
+    elif of in _IDS and _CONTROL.search(name):
+        raise InvalidRequest(f"{_IDS[of]} have no control characters")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from strandline.broker.kafka.errors import (
     code_of,
     fetch_code,
+    find_coordinator_code,
     heartbeat_code,
     list_offsets_code,
     produce_code,
 )
 from strandline.errors import (
     CoordinatorLoading,
+    InvalidRequest,
     NotCoordinator,
     NotLeaderOrFollower,
     OffsetNotAvailable,
@@ -42,6 +44,12 @@ def test_old_clients_get_the_nearest_number_that_they_know() -> None:
     assert [fetch_code(UnknownLeaderEpoch(""), version) for version in (8, 9)] == [5, 75]
     assert [list_offsets_code(OffsetNotAvailable(""), version) for version in (4, 5)] == [5, 78]
     assert [list_offsets_code(UnknownLeaderEpoch(""), version) for version in (3, 4)] == [5, 75]
+
+
+def test_a_producer_ends_at_a_transactional_id_that_cannot_be_one() -> None:
+    """librdkafka 2.15 asked again after INVALID_REQUEST, and init_transactions timed out without a reason."""
+    assert find_coordinator_code(InvalidRequest("")) == 53
+    assert find_coordinator_code(NotCoordinator("")) == 16
 
 
 def test_a_member_does_not_learn_that_its_coordinator_still_reads_its_groups() -> None:

@@ -57,6 +57,7 @@ PREFIXED, GROUP, USER = PatternType.PREFIXED, ResourceType.GROUP, ResourceType.U
         (acl("team-*", pattern_type=PREFIXED), "would cover nothing"),
         (acl("."), "would cover nothing"),
         (acl("a\nb", of=GROUP), "no control characters"),
+        (acl("a\nb", Operation.WRITE, of=ResourceType.TRANSACTIONAL_ID), "no control characters"),
         (acl("a\nb", Operation.ALTER, of=USER), "cannot be printed"),
         (acl("tides", principal=Principal("alice", "user")), "begins with 'User:', in these letters"),
         (acl("tides", principal=Principal("staff", "Group")), "would cover nothing"),

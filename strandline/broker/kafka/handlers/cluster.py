@@ -10,7 +10,7 @@ from functools import partial
 from strandline.adapters.codecs.admin import DESCRIBE_CLUSTER as CLUSTER
 from strandline.broker.kafka.addresses import kafka_address
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import KafkaCode, code_of
+from strandline.broker.kafka.errors import KafkaCode, code_of, find_coordinator_code
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline
 from strandline.broker.kafka.handlers.operations import operations_of
 from strandline.broker.kafka.wire.admin.cluster import (
@@ -252,7 +252,7 @@ class ClusterApi:
             if led_by.id in self._suspected():
                 raise CoordinatorNotAvailable(f"broker {led_by.id} coordinates it, and cannot be reached")
         except StrandlineError as error:
-            return FoundCoordinator(key, code_of(error), error.message)
+            return FoundCoordinator(key, find_coordinator_code(error), error.message)
         no_error = "" if call.version >= SEVERAL_SINCE else "NONE"  # its name in Kafka
         return FoundCoordinator(key, 0, no_error, address.broker, address.host, address.port)
 
