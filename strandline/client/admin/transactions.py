@@ -25,6 +25,7 @@ from strandline.errors import (
     InvalidTransactionState,
     Outcome,
     StrandlineError,
+    TopicAuthorizationFailed,
     TransactionalIdNotFound,
     UnknownTopicOrPartition,
 )
@@ -103,20 +104,31 @@ class TransactionAdmin:
         )
 
     async def _list_once(self) -> list[ListedTransaction]:
-        found: dict[str, ListedTransaction] = {}
         leaders = await self._leaders()
+        found = await self._of_all_brokers()
+        if leaders is None:
+            # What moved to a broker that had answered is found now, unless it moves twice.
+            found |= await self._of_all_brokers()
+        elif await self._leaders() != leaders:
+            raise CoordinatorNotAvailable("coordinators moved while they were asked")
+        return [found[transactional_id] for transactional_id in sorted(found)]
+
+    async def _of_all_brokers(self) -> dict[str, ListedTransaction]:
+        """What each broker coordinates, by the transactional id."""
+        found: dict[str, ListedTransaction] = {}
         cluster = (await self._cluster.ask(MetadataQuery(None))).cluster
         for broker in cluster.brokers:
             for listed in await self._cluster.call(broker.id, LIST_TRANSACTIONS, None):
                 found[listed.transactional_id] = listed
-        if await self._leaders() != leaders:
-            raise CoordinatorNotAvailable("coordinators moved while they were asked")
-        return [found[transactional_id] for transactional_id in sorted(found)]
+        return found
 
-    async def _leaders(self) -> list[tuple[int, int]]:
-        """The coordinators' brokers and leader epochs, in the order of their partitions."""
+    async def _leaders(self) -> list[tuple[int, int]] | None:
+        """The coordinators' brokers and leader epochs, in the order of their partitions; None if the caller
+        has no right to see them: it may have rights on ids only."""
         answer = await self._cluster.ask(MetadataQuery((TRANSACTIONS_TOPIC,)))
         error = answer.errors.get(TRANSACTIONS_TOPIC)
+        if isinstance(error, TopicAuthorizationFailed):
+            return None
         if error is not None and not isinstance(error, UnknownTopicOrPartition):
             raise error
         return _leaders_of(answer.cluster)
