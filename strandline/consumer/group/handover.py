@@ -133,7 +133,7 @@ class Handover:
         if await self._delivery.drained(set(names), self._drain_s):
             return True
         logger.warning(
-            "%d partitions are given up with records in hand: others will read those again",
+            "%d partitions are given up with records in hand: others read those again that are not committed",
             len(self._delivery.in_hand(set(names))),
         )
         return self._delivery.abandoned
