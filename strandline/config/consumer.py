@@ -13,7 +13,7 @@ class ConsumerSettings(ClientSettings):
     """Where to begin without a valid position; none: raise `OffsetOutOfRange`."""
     offset_reset_timestamp_ms: int | None = Field(default=None, ge=0)
     """Begin instead with the first record that is not older than this (ms since 1970)."""
-    isolation_level: str = Field(default="read_uncommitted", pattern="^read_(un)?committed$")
+    isolation_level: str = Field(default="read_uncommitted", pattern="^(read_uncommitted|read_committed)$")
     """read_committed: only records of transactions that are committed, and those outside of transactions, up
     to the first one of an open transaction (KIP-98)."""
     fetch_wait_ms: int = Field(default=500, ge=0)

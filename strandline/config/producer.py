@@ -54,5 +54,5 @@ class ProducerSettings(ClientSettings):
         given = info.data  # invalid fields are missing there
         all_ack = given.get("acks", ACKS_ALL) == ACKS_ALL
         if wanted and not (all_ack and given.get("enable_idempotence", True)):
-            raise ValueError("needs acks=-1 and enable_idempotence")
+            raise ValueError("needs acks=-1 (--acks all) and enable_idempotence")
         return wanted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -10,7 +9,15 @@ import click
 from strandline.cli.shell.clock import now
 from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
 from strandline.cli.shell.numbers import FiniteRange
-from strandline.cli.transaction.view import abort_command, described_json, hanging_json, listed_json, since
+from strandline.cli.transaction.view import (
+    abort_command,
+    described_json,
+    hanging_json,
+    listed_json,
+    shortened,
+    since,
+)
+from strandline.errors import StrandlineError
 from strandline.ids import INTERNAL_PREFIX, OFFSETS_TOPIC, TopicPartition
 from strandline.report.text.durations import age
 from strandline.report.text.partition_names import compact
@@ -64,7 +71,7 @@ def list_(invocation: Invocation, states: tuple[str, ...], age_s: float | None) 
             ("transactional id", "producer", "state", "open for"),
             [
                 (
-                    each.transactional_id,
+                    shortened(each.transactional_id),
                     each.producer_id,
                     each.state.value,
                     age(since(each.started_ms, now_ms)),
@@ -81,19 +88,29 @@ def describe(invocation: Invocation, ids: tuple[str, ...]) -> None:
     """Show the transactional ids ID…: the state, the producer, the coordinator, and the partitions of an open
     or ending transaction."""
     from strandline import Admin
+    from strandline.client.admin.refusals import raise_first
 
-    async def main() -> Sequence[TransactionDescription]:
+    found: list[TransactionDescription] = []
+    unknown: list[tuple[str, StrandlineError]] = []
+
+    async def main() -> None:
         async with Admin(invocation.bootstrap_servers(), **invocation.client_settings()) as admin:
-            return [await admin.describe_transaction(each) for each in ids]
+            for each in ids:
+                try:
+                    found.append(await admin.describe_transaction(each))
+                except StrandlineError as error:
+                    unknown.append((each, error))
 
-    descriptions, now_ms = run(main), _now_ms()
-    for number, each in enumerate(descriptions):
+    run(main)
+    now_ms = _now_ms()
+    for number, each in enumerate(found):
         if invocation.out.json:
             invocation.out.emit(described_json(each, now_ms))
         else:
             if number:
                 invocation.out.line("")
             _show(invocation, each, now_ms)
+    raise_first(unknown)
 
 
 def _show(invocation: Invocation, description: TransactionDescription, now_ms: int) -> None:
@@ -122,7 +139,8 @@ def abort(
     partition: int | None,
     start_offset: int | None,
 ) -> None:
-    """Abort the open transaction of ID. Its producer is fenced: it fails, and has to start again.
+    """Abort the open transaction of ID. A producer of strandline gets TransactionAbortable, and may begin the
+    next one. Other clients are fenced: they fail, and have to start again.
 
     With --topic, --partition and --start-offset it aborts a hanging transaction in one partition:
     `transaction find-hanging` finds them. A transaction that a coordinator has is not aborted that way.
@@ -200,6 +218,8 @@ def find_hanging(invocation: Invocation, topics: tuple[str, ...], age_s: float) 
         )
         for each in found:
             invocation.out.note(f"to abort it: strandline {abort_command(each)}")
+    elif not hanging.unknown:
+        invocation.out.note("no transaction hangs")
     raise_first(hanging.unknown.items())
 
 

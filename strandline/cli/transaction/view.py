@@ -5,13 +5,24 @@ Times are milliseconds; `started_ms` and `began_ms` since the Unix epoch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from strandline.report.text.partition_names import by_topic
 
 if TYPE_CHECKING:
     from strandline.client.admin.transactions import HangingTransaction, TransactionDescription
     from strandline.vocabulary.transactions import ListedTransaction
+
+
+ID_SHOWN_MAX: Final = 80
+"""Of a transactional id in a table; JSON has all of its up to 1,024 characters."""
+
+
+def shortened(transactional_id: str) -> str:
+    """An id for a row of a table."""
+    if len(transactional_id) <= ID_SHOWN_MAX:
+        return transactional_id
+    return transactional_id[: ID_SHOWN_MAX - 1] + "…"
 
 
 def since(at_ms: int, now_ms: int) -> int | None:

@@ -141,7 +141,10 @@ def test_an_empty_host_is_not_set() -> None:
         ({"client_id": 7}, "setting client_id = 7: give text, 0 to 249 characters"),
         ({"ssl_cafile": 7}, "setting ssl_cafile = 7: give a path"),
         ({"sasl_password": 7}, "setting sasl_password: give text"),
-        ({"gapless": True, "acks": 1}, "setting gapless = True: needs acks=-1 and enable_idempotence"),
+        (
+            {"gapless": True, "acks": 1},
+            "setting gapless = True: needs acks=-1 (--acks all) and enable_idempotence",
+        ),
     ],
 )
 def test_an_argument_that_is_refused_is_named_with_what_to_give(given: dict[str, Any], message: str) -> None:

@@ -56,7 +56,7 @@ async def test_transactions_are_listed_and_shown_with_their_partitions(
     assert 'href="/transactions/pay%2Fments"' in page.text
     assert "No transactional id matches" in (await changing.get("/transactions?search=zzz")).words
     page = await changing.get("/transactions/pay%2Fments")
-    assert "Its transaction open" in page.words and "Aborted after 10 min 0 s" in page.words
+    assert "Its transaction open" in page.words and "Timeout 10 min 0 s" in page.words
     assert "epoch 0" in page.words and "paid -0" in page.words
     assert "None: no transaction is open" in (await changing.get("/transactions?id=idle")).words
 

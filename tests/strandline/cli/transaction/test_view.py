@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from strandline.cli.transaction.view import abort_command, described_json, hanging_json, listed_json
+from strandline.cli.transaction.view import (
+    abort_command,
+    described_json,
+    hanging_json,
+    listed_json,
+    shortened,
+)
 from strandline.client.admin.transactions import HangingTransaction, TransactionDescription
 from strandline.ids import TopicPartition
 from strandline.vocabulary.log import ProducerIdentity
@@ -25,6 +31,11 @@ def test_an_id_without_a_transaction_has_no_time() -> None:
     found = DescribedTransaction("pay", PRODUCER, TransactionState.EMPTY, 60_000)
     shown = described_json(TransactionDescription(found, Endpoint(1, "h", 9)), NOW_MS)
     assert (shown["started_ms"], shown["open_ms"], shown["partitions"]) == (None, None, {})
+
+
+def test_a_long_id_does_not_widen_the_table() -> None:
+    assert shortened("x" * 80) == "x" * 80
+    assert shortened("x" * 81) == "x" * 79 + "…"
 
 
 def test_times_are_counted_from_the_begin_and_not_below_zero() -> None:
