@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     import asyncio
 
     from strandline import RecordMetadata
+    from strandline.producer.transactions import Transaction
 
 ACKS: Final = {"all": -1, "1": 1, "0": 0}
 CHUNK_BYTES: Final = 256 * 1024
+ABORT_S: Final = 5.0
+"""How long an interrupted command waits for the abort of its transaction."""
 
 acks_option = click.option(
     "--acks", type=click.Choice(list(ACKS)), default="all", show_default=True,
@@ -43,6 +46,8 @@ class Tally:
     acked: int = 0
     failed: int = 0
     first_error: str | None = None
+    complete: bool = False
+    """The whole input was sent: what there is to commit is being committed."""
 
     def show(self, invocation: Invocation, topic: str) -> None:
         """Prints the counts, and the reason of the first failure."""
@@ -70,6 +75,31 @@ class Tally:
         self.failed += 1
         if self.first_error is None:
             self.first_error = str(error)
+
+    def interrupt_transaction(self) -> None:
+        """No record counts, or it is not known whether all do."""
+        self.acked, self.failed = 0, self.acked + self.failed
+        unknown, none = "whether the transaction is committed is not known", "the transaction is aborted"
+        self.first_error = f"interrupted: {unknown if self.complete else none}"
+
+
+@asynccontextmanager
+async def _aborting(transaction: Transaction | None) -> AsyncIterator[None]:
+    """Ctrl-C and SIGTERM abort the transaction before they end the command."""
+    if transaction is None:
+        yield
+        return
+    import asyncio
+    import signal
+
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    try:
+        yield
+    except asyncio.CancelledError:
+        with suppress(TimeoutError, StrandlineError):
+            async with asyncio.timeout(ABORT_S):
+                await transaction.abort()
+        raise
 
 
 async def stdin_lines() -> AsyncIterator[bytes]:
@@ -135,7 +165,7 @@ def produce(
 
     Ends with the number of acknowledged and failed records; exits with 1 if any failed. With
     --transactional-id the transaction is committed at the end of the input. It is aborted if a record failed,
-    on Ctrl-C, and after a minute.
+    on Ctrl-C and SIGTERM, and after a minute.
     """
     if sys.stdin is None:
         raise SettingsError("standard input is closed: give it the lines to produce")
@@ -157,7 +187,8 @@ def produce(
                 delivery_timeout_ms=delivery_timeout_ms,
                 transactional_id=transactional_id,
             ) as producer,
-            nullcontext() if transactional_id is None else producer.transaction(),
+            nullcontext() if transactional_id is None else producer.transaction() as transaction,
+            _aborting(transaction),
         ):
             with invocation.out.progress(f"producing to {topic}") as advance:
                 async for line in stdin_lines():
@@ -172,12 +203,14 @@ def produce(
                         future.add_done_callback(tally.count)
                     advance(1)
                 await producer.flush()
+            tally.complete = True
 
     try:
         run(main)
     except KeyboardInterrupt:
-        if transactional_id is None:
-            tally.show(invocation, topic)  # acknowledged records stay acknowledged
+        if transactional_id is not None:
+            tally.interrupt_transaction()
+        tally.show(invocation, topic)  # without a transaction, acknowledged records stay acknowledged
         raise
     tally.show(invocation, topic)
     if tally.failed:

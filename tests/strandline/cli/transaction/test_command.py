@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
-from collections.abc import Iterator
+import signal
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -14,6 +16,7 @@ from strandline import Admin
 from strandline.ids import TRANSACTIONS_TOPIC
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
+from tests.strandline.cli.support.cli_process import start
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
 
@@ -69,6 +72,7 @@ async def test_transactions_are_listed_described_and_aborted(cluster: LocalClust
     text = (await shell("transaction", "describe", "pay")).out
     assert b"state             Ongoing" in text and b"listed:0" in text
     assert await shell.objects("transaction", "find-hanging", *ANY_AGE) == []
+    assert "no transaction hangs" in (await shell("transaction", "find-hanging", *ANY_AGE)).err
     at = ("--topic", topic, "--partition", "0", "--start-offset", "2")
     refused = await shell("transaction", "abort", *at)
     assert refused.status == 1 and "its coordinator has it" in refused.err
@@ -79,8 +83,36 @@ async def test_transactions_are_listed_described_and_aborted(cluster: LocalClust
     again = await shell("transaction", "abort", "pay")
     assert again.status == 1 and "nothing to abort" in again.err
     assert b"CompleteAbort" in (await shell("transaction", "list")).out
-    unknown = await shell("transaction", "describe", "nobody")
+    unknown = await shell("transaction", "describe", "unknown", "pay")
     assert unknown.status == 1 and "not known" in unknown.err
+    assert b"transactional id  pay" in unknown.out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_an_interrupted_input_is_aborted_at_once(shell: Shell, number: signal.Signals) -> None:
+    """And the command says so: nothing of its input counts."""
+    topic = await shell.topic(f"cut-{number.name.lower()}", replication_factor=1)
+    process = await start("produce", topic, "--transactional-id", topic, "-o", "json", **shell.environment)
+    assert process.stdin is not None
+    process.stdin.write(b"one\ntwo\n")
+    await process.stdin.drain()
+
+    async def state() -> str:
+        found = await shell.objects("transaction", "list")
+        return {each["transactional_id"]: each["state"] for each in found}.get(topic, "")
+
+    await eventually(lambda: is_in(state, "Ongoing"))
+    process.send_signal(number)
+    out, _ = await process.communicate()
+    assert process.returncode == 130
+    assert json.loads(out) == {
+        "topic": topic, "acked": 0, "failed": 2, "error": "interrupted: the transaction is aborted",
+    }  # fmt: skip
+    await eventually(lambda: is_in(state, "CompleteAbort"))
+
+
+async def is_in(state: Callable[[], Awaitable[str]], wanted: str) -> bool:
+    return await state() == wanted
 
 
 @pytest.mark.parametrize(
