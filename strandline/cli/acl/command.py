@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -46,14 +46,23 @@ class OperationType(click.ParamType[Operation]):
         self.fail(f"{value!r} is no operation: {there}", param, ctx)
 
 
+PRODUCER_GETS: Final = (
+    "WRITE, DESCRIBE and CREATE on each topic, WRITE and DESCRIBE on each transactional id."
+)
+"""What --producer stands for."""
+
+
 def _resource_options(command: Function) -> Function:
     """--topic, --group, --transactional-id, --cluster."""
     for option in (
         click.option("--cluster", is_flag=True, help="The cluster itself."),
-        click.option("--transactional-id", "transactional_ids", multiple=True, metavar="ID"),
+        click.option(
+            "--transactional-id", "transactional_ids", multiple=True, metavar="ID",
+            help="The id of a producer with transactions; may be repeated; * is all.",
+        ),
         click.option("--group", "groups", multiple=True, metavar="NAME", help="May be repeated."),
         click.option("--topic", "topics", multiple=True, metavar="NAME", help="May be repeated; * is all."),
-    ):
+    ):  # fmt: skip
         command = option(command)
     return command
 
@@ -72,7 +81,7 @@ def _grant_options(command: Function) -> Function:
     hosts: dict[str, Any] = {"multiple": True, "metavar": "ADDRESS", "help": "From this address only."}
     for option in (
         click.option("--consumer", is_flag=True, help="READ and DESCRIBE on each topic, READ on each group."),
-        click.option("--producer", is_flag=True, help="WRITE, DESCRIBE and CREATE on each topic."),
+        click.option("--producer", is_flag=True, help=PRODUCER_GETS),
         click.option(
             "--operation", "operations", type=OperationType(), multiple=True, metavar="NAME",
             help="May be repeated; default: ALL.",
