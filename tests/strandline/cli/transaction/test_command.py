@@ -99,7 +99,7 @@ async def test_an_interrupted_input_is_aborted_at_once(shell: Shell, number: sig
 
     async def state() -> str:
         found = await shell.objects("transaction", "list")
-        return {each["transactional_id"]: each["state"] for each in found}.get(topic, "")
+        return "".join(str(each["state"]) for each in found if each["transactional_id"] == topic)
 
     await eventually(lambda: is_in(state, "Ongoing"))
     process.send_signal(number)
