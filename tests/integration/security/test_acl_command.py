@@ -11,6 +11,7 @@ from tests.conftest import ClusterFactory
 from tests.integration.security.support.certified import certified
 from tests.strandline.cli.support.cli_process import strandline
 from tests.strandline.cli.support.shell import Shell
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,32 @@ async def test_status_does_not_say_what_it_may_not_know(cluster: LocalCluster, t
     assert [each["active"] for each in known["controllers"]] == [True]
     assert "no right to DESCRIBE" in unknown["problem"]
     assert [each["active"] for each in unknown["controllers"]] == [None]
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_transactions_are_listed_with_rights_on_ids_alone(
+    cluster: LocalCluster, shell: Shell, tmp_path: Path, known: bool
+) -> None:
+    """Others are left out, and no right on the topic with the ids is needed."""
+    topic, mine = f"ledger-{known}", f"mine-{known}"
+    await shell.topic(topic, replication_factor=1)
+    for name in (mine, f"other-{known}"):
+        assert (await shell("produce", topic, "--transactional-id", name, stdin=b"one\n")).status == 0
+    certified(cluster, "tom")
+    theirs = tmp_path / "tom.toml"
+    theirs.write_text((cluster.directory / "client.toml").read_text().replace("/admin.", "/tom."))
+    tom = ("--command-config", str(theirs), "-o", "json", "--dir", str(cluster.directory))
+    if known:
+        allowed = ("--allow-principal", "User:tom", "--operation", "describe", "--transactional-id", mine)
+        assert len(await shell.objects("acl", "add", *allowed)) == 1
+
+    async def listed() -> bool:
+        found = await strandline("transaction", "list", *tom)
+        assert found.status == 0, found.err
+        return [each["transactional_id"] for each in found.objects] == ([mine] if known else [])
+
+    await eventually(listed)
+    assert (await strandline("transaction", "find-hanging", *tom)).status == 0
 
 
 async def test_wrong_usage_is_refused_before_the_cluster_is_asked(shell: Shell) -> None:
