@@ -27,6 +27,7 @@ from strandline.errors.calls import ThrottlingQuotaExceeded as ThrottlingQuotaEx
 from strandline.errors.groups import CoordinatorLoading as CoordinatorLoading
 from strandline.errors.groups import CoordinatorNotAvailable as CoordinatorNotAvailable
 from strandline.errors.groups import FencedInstanceId as FencedInstanceId
+from strandline.errors.groups import FencedMemberEpoch as FencedMemberEpoch
 from strandline.errors.groups import GenerationOfNoGroup as GenerationOfNoGroup
 from strandline.errors.groups import GroupIdNotFound as GroupIdNotFound
 from strandline.errors.groups import GroupMaxSizeReached as GroupMaxSizeReached
@@ -37,10 +38,14 @@ from strandline.errors.groups import InvalidGroupId as InvalidGroupId
 from strandline.errors.groups import InvalidSessionTimeout as InvalidSessionTimeout
 from strandline.errors.groups import MemberIdRequired as MemberIdRequired
 from strandline.errors.groups import NonEmptyGroup as NonEmptyGroup
+from strandline.errors.groups import NoRoomForEpoch as NoRoomForEpoch
 from strandline.errors.groups import NotCoordinator as NotCoordinator
 from strandline.errors.groups import OffsetMetadataTooLarge as OffsetMetadataTooLarge
 from strandline.errors.groups import RebalanceInProgress as RebalanceInProgress
+from strandline.errors.groups import StaleMemberEpoch as StaleMemberEpoch
 from strandline.errors.groups import UnknownMemberId as UnknownMemberId
+from strandline.errors.groups import UnreleasedInstanceId as UnreleasedInstanceId
+from strandline.errors.groups import UnsupportedAssignor as UnsupportedAssignor
 from strandline.errors.log import CorruptMessage as CorruptMessage
 from strandline.errors.log import DuplicateSequence as DuplicateSequence
 from strandline.errors.log import InvalidProducerEpoch as InvalidProducerEpoch

@@ -90,3 +90,31 @@ class InconsistentGroupProtocol(StrandlineError):
 
 class InvalidSessionTimeout(StrandlineError):
     code = ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+class FencedMemberEpoch(StrandlineError):
+    """The coordinator has given the member's partitions away: give them up, and join again (KIP-848)."""
+
+    code = ErrorCode.FENCED_MEMBER_EPOCH
+
+
+class StaleMemberEpoch(StrandlineError):
+    """The request names another epoch than the member has now: send a heartbeat, and ask again."""
+
+    code = ErrorCode.STALE_MEMBER_EPOCH
+
+
+class NoRoomForEpoch(StaleMemberEpoch):
+    """The member has an epoch, and its request is of a version without one."""
+
+
+class UnreleasedInstanceId(StrandlineError):
+    """Another process is this instance, and has not left."""
+
+    code = ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+class UnsupportedAssignor(StrandlineError):
+    """No assignor of the coordinator has this name."""
+
+    code = ErrorCode.UNSUPPORTED_ASSIGNOR

@@ -1049,19 +1049,23 @@ class ListedGroup(_message.Message):
     GROUP_FIELD_NUMBER: _builtins.int
     PROTOCOL_TYPE_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     protocol_type: _builtins.str
     state: _builtins.str
+    type: _builtins.str
+    """of its protocol: classic or consumer; empty, as from earlier brokers: classic"""
     def __init__(
         self,
         *,
         group: _builtins.str = ...,
         protocol_type: _builtins.str = ...,
         state: _builtins.str = ...,
+        type: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "protocol_type", b"protocol_type", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "protocol_type", b"protocol_type", "state", b"state", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -172,6 +172,16 @@ _CALLS: Final = (
     _Call(
         by_handler(
             READ_GROUP,
+            DESCRIBE_TOPIC,
+            needs="READ GROUP, and be the principal that joined as the member; DESCRIBE TOPIC for each topic "
+            "of the subscription",
+            refused="30; 29",
+        ),
+        apis="ConsumerGroupHeartbeat",
+    ),
+    _Call(
+        by_handler(
+            READ_GROUP,
             DELETE_GROUP,
             needs="READ GROUP, and be the principal that joined as the member, or have DELETE GROUP",
             refused="30, or 30 for the member",

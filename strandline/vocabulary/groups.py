@@ -12,12 +12,15 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from strandline.errors import StrandlineError
-from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from strandline.ids import NO_TOPIC_ID, PartitionKey, TopicId, TopicPartition
 from strandline.vocabulary.asks import Asks
 from strandline.vocabulary.log_position import LogPosition, same_topic
 
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+"""Types of groups, by the protocol of their members."""
 
 # --- membership ---------------------------------------------------------------------------------
 
@@ -129,6 +132,81 @@ class LeftMember:
     error: StrandlineError | None = None
 
 
+# --- members whose coordinator assigns (KIP-848) -------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerBeat:
+    """`assignment`: the partitions that the member may use from now on, and no others; None: as before."""
+
+    member: str
+    epoch: int
+    interval_ms: int = 0
+    """When the next heartbeat is due."""
+    assignment: tuple[PartitionKey, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHeartbeat(Asks[ConsumerBeat]):
+    """What is None, or -1 for the timeout, is as in the heartbeat before.
+
+    `epoch`: that of the last answer; 0 to join, -1 to leave, -2 for a static member that leaves for a while.
+    `owned`: the partitions that the member has; `pattern`: a regular expression that chooses topics.
+    """
+
+    group: str
+    member: str
+    epoch: int
+    instance: str | None = None
+    rack: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    assignor: str | None = None
+    owned: tuple[PartitionKey, ...] | None = None
+    client_id: str = ""
+
+    @property
+    def full(self) -> bool:
+        """True if it says all that a member can say: then the answer does too."""
+        subscribes = self.topics is not None or self.pattern is not None
+        return self.rebalance_timeout_ms != -1 and subscribes and self.owned is not None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedConsumer:
+    """`assigned`: what the member may read; `revoking`: what it has yet to give up. Partitions of topics
+    that are gone are left out."""
+
+    member: str
+    epoch: int
+    state: str
+    client_id: str
+    host: str
+    topics: tuple[str, ...]
+    assigned: tuple[PartitionKey, ...]
+    target: tuple[PartitionKey, ...]
+    revoking: tuple[PartitionKey, ...] = ()
+    instance: str | None = None
+    rack: str | None = None
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedConsumerGroup:
+    """`reason` and `caused_by`: why the group's epoch began. `names`: of the topics, by their ids."""
+
+    group: str
+    state: str
+    epoch: int
+    target_epoch: int
+    assignor: str
+    members: tuple[DescribedConsumer, ...]
+    names: Mapping[TopicId, str]
+    reason: str = ""
+    caused_by: str = ""
+
+
 # --- offsets ------------------------------------------------------------------------------------
 
 
@@ -189,6 +267,9 @@ class OffsetFetch(Asks["FetchedOffsets"]):
     group: str
     partitions: tuple[TopicPartition, ...] | None = None
     require_stable: bool = False
+    member: str | None = None
+    epoch: int = -1
+    """Of a member of the consumer protocol; None and -1 for a client outside the group."""
 
 
 class ReadSince(NamedTuple):
@@ -310,9 +391,12 @@ class ReportTasks(Asks[None]):
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
+    """`type`: of the group's protocol, `classic` or `consumer` (KIP-848)."""
+
     group: str
     protocol_type: str
     state: str
+    type: str = CLASSIC
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from strandline.adapters.codecs.messages import (
     nothing,
     only,
     plain,
+    same,
     shape,
 )
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire, refuse
@@ -32,6 +33,7 @@ from strandline.ids import TopicId, TopicPartition
 from strandline.ports import Listener, Request, Response
 from strandline.rpc import group_pb2
 from strandline.vocabulary.groups import (
+    CLASSIC,
     CommittedOffset,
     DescribedGroup,
     DescribedMember,
@@ -386,10 +388,11 @@ _MEMBER: Final = shape(
     group_pb2.DescribedMember, DescribedMember, instance=OPTIONAL_TEXT, owned=many(_PARTITION)
 )
 
+_TYPE: Final = Part(same, lambda text: text or CLASSIC)
 LIST_GROUPS: Final[Call[None, Sequence[ListedGroup]]] = _rpc(
     "ListGroups",
     nothing(group_pb2.ListGroupsRequest),
-    only(group_pb2.ListGroupsResponse, "groups", many(shape(group_pb2.ListedGroup, ListedGroup))),
+    only(group_pb2.ListGroupsResponse, "groups", many(shape(group_pb2.ListedGroup, ListedGroup, type=_TYPE))),
 )
 DESCRIBE_GROUP: Final[Call[str, DescribedGroup]] = _rpc(
     "DescribeGroup",

@@ -10,6 +10,7 @@ from typing import Final
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.coordinators.led_partitions import LedPartitions
 from strandline.broker.coordinators.partition import Surroundings
+from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.groups.coordinator import Coordinator
 from strandline.broker.core.groups.effects import GroupEvent
 from strandline.broker.core.groups.limits import GroupLimits
@@ -22,11 +23,23 @@ from strandline.config.services.broker import BrokerSettings
 from strandline.errors import CoordinationError
 from strandline.ids import TopicPartition
 from strandline.ports import Coordination, NoNode
+from strandline.vocabulary.parsing.typed_json import INT32_MAX
 from strandline.vocabulary.transactions import Marker
 
 TOPICS_LOOKED_AT_MAX: Final = 500
 """Topics of one partition of the offsets topic that are looked at in one round; the others have their turn in
 the next ones."""
+
+
+def subscribed_now(names: Iterable[str], now: TopicsNow) -> dict[str, Topic | None]:
+    """Those of these topics that a look found, or found to be none."""
+    found: dict[str, Topic | None] = {}
+    for name in names:
+        if now.has_no(name):
+            found[name] = None
+        elif name in now.found and now.found[name].topic_id:
+            found[name] = Topic(now.found[name].topic_id, now.found[name].partitions)
+    return found
 
 
 class Coordinators(LedPartitions[GroupPartition]):
@@ -92,6 +105,8 @@ class Coordinators(LedPartitions[GroupPartition]):
                     partition.follow_topics(SeenTopics(marks.get(partition, 0), gone))
             for partition in self:
                 await self._follow_ids(partition, ids)
+            for partition in self:
+                await self._follow_subscriptions(partition)
 
     async def _incarnations(self, session: Coordination) -> Set[str]:
         """The ids of all topics; the same set as before if none came or went."""
@@ -99,6 +114,13 @@ class Coordinators(LedPartitions[GroupPartition]):
             ids = frozenset(await session.children(znodes.TOPIC_IDS))
             self._ids = self._ids if self._ids == ids else ids
         return self._ids
+
+    async def _follow_subscriptions(self, partition: GroupPartition) -> None:
+        """Looks whether topics were made or have grown that members of the consumer protocol subscribe to."""
+        names = partition.subscribed(TOPICS_LOOKED_AT_MAX)
+        # No partition has that number, so each topic is read again.
+        now = await self._topics_now([TopicPartition(topic, INT32_MAX) for topic in names])
+        partition.see_topics(subscribed_now(names, now))
 
     async def _follow_ids(self, partition: GroupPartition, ids: Set[str]) -> None:
         """Compares the partition's offsets with the topics as they are."""

@@ -14,9 +14,11 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from strandline.broker.coordinators.finding import CoordinatorFinder
+from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.groups.limits import check_group
 from strandline.broker.core.groups.requests import (
     Commit,
+    ConsumerBeats,
     DeleteGroup,
     DeleteOffsets,
     DescribeGroup,
@@ -28,7 +30,7 @@ from strandline.broker.core.groups.requests import (
     as_request,
 )
 from strandline.broker.core.groups.state.present_topics import PresentTopics
-from strandline.broker.groups.coordinators import Coordinators
+from strandline.broker.groups.coordinators import Coordinators, subscribed_now
 from strandline.broker.groups.partition import GROUPS
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics, offsets_topic
@@ -63,6 +65,8 @@ from strandline.serving.unfinished import unfinished_noted
 from strandline.tasks import Slices
 from strandline.vocabulary.asks import Answered, Asks
 from strandline.vocabulary.groups import (
+    ConsumerBeat,
+    ConsumerHeartbeat,
     DescribedGroup,
     FetchedOffsets,
     Heartbeat,
@@ -197,6 +201,35 @@ class GroupHandlers:
         """Held until a rebalance begins, or for as long as the request says."""
         await self._ask(request, self._as_member(caller, request.group))
 
+    async def consumer_heartbeat(self, request: ConsumerHeartbeat, caller: Caller) -> ConsumerBeat:
+        """A heartbeat of a member whose coordinator assigns. Raises TopicAuthorizationFailed if it subscribes
+        to a topic that it may not see."""
+        by = self._as_member(caller, request.group)
+        topics = request.topics or ()
+        for refusal in self.refusals(
+            caller, DESCRIBE_TOPIC, [TopicPartition(topic, 0) for topic in topics]
+        ).values():
+            raise refusal
+        check_group(request.group)
+        partition = await self._finder.here(request.group)
+        seen = await self._subscribed([*topics, *partition.unseen(request.group)])
+        return await partition.ask(ConsumerBeats(request, caller.host, seen), by)
+
+    async def _subscribed(self, topics: Collection[str]) -> dict[str, Topic | None]:
+        """Raises CoordinatorNotAvailable while ZooKeeper does not show one of them."""
+        if not topics:
+            return {}
+        now = await self._view.topics_now([TopicPartition(topic, 0) for topic in topics])
+        seen = subscribed_now(topics, now)
+        unseen = next((topic for topic in topics if topic not in seen), None)
+        if unseen is not None:
+            raise CoordinatorNotAvailable(f"topic {unseen} cannot be read from ZooKeeper now; ask again soon")
+        return seen
+
+    def new_member_id(self) -> str:
+        """For clients that make none."""
+        return str(UUID(hex=self._manager.host.new_id()))
+
     async def leave(self, request: LeaveGroup, caller: Caller) -> Sequence[LeftMember]:
         """Members leave by their own caller, or by one that may delete the whole group."""
         if self._access.allowed(caller, DELETE_GROUP, request.group):
@@ -206,15 +239,21 @@ class GroupHandlers:
     # --- offsets -----------------------------------------------------------------------------
 
     async def commit(
-        self, request: OffsetCommit, caller: Caller, *, any_offset: bool = False
+        self,
+        request: OffsetCommit,
+        caller: Caller,
+        *,
+        any_offset: bool = False,
+        knows_epochs: bool = True,
     ) -> OffsetResults:
         """Answered once the offsets are committed to the log (G12). Those of partitions that do not exist are
-        refused one by one, as Kafka does. `any_offset`: see `Commit`."""
+        refused one by one, as Kafka does. The last two: see `Commit`."""
         by = self._as_member(caller, request.group)
         request, refused = self._readable(request, caller)
         if refused and not request.offsets:
             return refused
-        commit = Commit(request, *await self._present(request.offsets), any_offset=any_offset)
+        missing, present = await self._present(request.offsets)
+        commit = Commit(request, missing, present, any_offset, knows_epochs)
         answer = await self._ask(commit, by)
         return {**answer, **refused}
 

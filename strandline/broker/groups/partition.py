@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Final
 
 from strandline.broker.coordinators.kind import Kind, LogLines
 from strandline.broker.coordinators.partition import CoordinatorPartition, Surroundings
+from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.groups.coordinator import Coordinator, GroupOffsets
 from strandline.broker.core.groups.effects import GroupEvent, Publish
 from strandline.broker.core.groups.state.offsets import SeenTopics
@@ -51,6 +52,8 @@ class GroupPartition(CoordinatorPartition[Publish]):
         the first of them commits. What follows it is a new transaction, and has no offsets here yet."""
         self._gone_meanwhile: set[str] = set()
         """Topics that were deleted while the groups were being read."""
+        self._looked_at = ""
+        """The last subscribed topic that was looked at."""
         self.followed: Set[str] | None = None
         """The incarnations with which its offsets were last compared."""
 
@@ -92,6 +95,25 @@ class GroupPartition(CoordinatorPartition[Publish]):
             self.transaction_ended(producer_id, commit=commit)
         elif not self.ended():
             self._ended_meanwhile.setdefault(producer_id, commit)
+
+    # --- subscriptions -----------------------------------------------------------------------
+
+    def unseen(self, group: str) -> list[str]:
+        """Topics that members of this group subscribe to, and that it does not know."""
+        return self._groups.unseen(group)
+
+    def subscribed(self, most: int) -> list[str]:
+        """Up to `most` topics that members of the consumer protocol subscribe to: all in turn."""
+        names = self._groups.subscribed() if self.active else []
+        after = [name for name in names if name > self._looked_at]
+        some = (after or names)[:most]
+        self._looked_at = some[-1] if some else ""
+        return some
+
+    def see_topics(self, topics: Mapping[str, Topic | None]) -> None:
+        """Subscribed topics as they are now; None for each that does not exist."""
+        if self.active and topics:
+            self._carry_out(self._groups.see_topics(topics, self._now()))
 
     # --- topics ------------------------------------------------------------------------------
 

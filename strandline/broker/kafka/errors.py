@@ -13,6 +13,7 @@ from strandline.errors import (
     ErrorCode,
     GenerationOfNoGroup,
     InvalidRequest,
+    NoRoomForEpoch,
     OutcomeUnknown,
     ProducerFenced,
     StrandlineError,
@@ -123,6 +124,8 @@ def commit_code(error: StrandlineError | None, version: int) -> int:
     there is an error of its own."""
     if isinstance(error, GenerationOfNoGroup) and version >= COMMIT_GROUPS_SINCE:
         return int(ErrorCode.GROUP_ID_NOT_FOUND)
+    if isinstance(error, NoRoomForEpoch):
+        return int(KafkaCode.UNSUPPORTED_VERSION)
     if version >= COMMIT_IDS_SINCE:
         return code_of(error)
     known = {ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}

@@ -8,6 +8,7 @@ from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.answers import Answers
 from strandline.broker.kafka.call import Api, answered
 from strandline.broker.kafka.handlers.groups.administration import GroupAdministrationApi
+from strandline.broker.kafka.handlers.groups.consumers import ConsumersApi
 from strandline.broker.kafka.handlers.groups.membership import MembersApi
 from strandline.broker.kafka.handlers.groups.offsets import GroupOffsetsApi
 from strandline.broker.kafka.wire import apis
@@ -21,6 +22,7 @@ def group_apis(
 ) -> tuple[Api[Any, Any], ...]:
     """A join, a sync and a heartbeat end with their connection: without it their member is not there."""
     members = MembersApi(groups, rebalance_timeout_ms_max=settings.group_rebalance_timeout_ms_max)
+    consumers = ConsumersApi(groups)
     offsets = GroupOffsetsApi(groups)
     administration = GroupAdministrationApi(groups, access)
     large = Answers(clock)
@@ -28,6 +30,7 @@ def group_apis(
         Api(apis.JOIN_GROUP, answered(members.join), urgent=True),
         Api(apis.SYNC_GROUP, answered(members.sync), urgent=True),
         Api(apis.HEARTBEAT, answered(members.heartbeat), urgent=True),
+        Api(apis.CONSUMER_GROUP_HEARTBEAT, answered(consumers.heartbeat), urgent=True, changes=True),
         Api(apis.LEAVE_GROUP, answered(members.leave), urgent=True, changes=True),
         Api(apis.OFFSET_COMMIT, answered(offsets.commit), urgent=True, changes=True),
         Api(apis.TXN_OFFSET_COMMIT, answered(offsets.commit_in_transaction), urgent=True, changes=True),

@@ -66,6 +66,25 @@ class RecordReader:
     def compact_string(self) -> str:
         return self._text(self.uvarint() - 1)
 
+    def compact_nullable_string(self) -> str | None:
+        length = self.uvarint() - 1
+        return None if length == -1 else self._text(length)
+
+    def compact_length(self) -> int:
+        """The number of an array's elements, each of which has a byte at least. Null is refused."""
+        count = self.uvarint() - 1
+        if not 0 <= count <= len(self._data) - self._at:
+            raise self.refuse(f"{count} elements before byte {self._at} of {len(self._data)}")
+        return count
+
+    def tags(self) -> dict[int, bytes]:
+        """The tagged fields at the end of a structure, by number."""
+        found = dict[int, bytes]()
+        for _ in range(self.uvarint()):
+            tag = self.uvarint()
+            found[tag] = self.take(self.uvarint())
+        return found
+
     def blob(self) -> bytes:
         return self.take(self.int32())
 

@@ -8,12 +8,15 @@ known here from its first request on, and forgotten when it has nothing worth ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, assert_never
 
+from strandline.broker.core.consumer_groups.member import JOINS
+from strandline.broker.core.consumer_groups.records import ConsumerRecord
+from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.coordinators.effects import Call, Instant, call_of
-from strandline.broker.core.groups import member_requests, rebalance
+from strandline.broker.core.groups import consumers, member_requests, rebalance
 from strandline.broker.core.groups.effects import Effect
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import GroupLimits, check_group, check_join, cut
@@ -21,8 +24,10 @@ from strandline.broker.core.groups.offset_keeper import OffsetKeeper
 from strandline.broker.core.groups.records import UnreadableGroupRecord
 from strandline.broker.core.groups.requests import (
     Commit,
+    ConsumerBeats,
     DeleteGroup,
     DeleteOffsets,
+    DescribeConsumers,
     DescribeGroup,
     Join,
     ListGroups,
@@ -57,11 +62,11 @@ from strandline.room import first_of_most
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Answered, Asks
 from strandline.vocabulary.groups import (
+    ConsumerBeat,
     Heartbeat,
     JoinAnswer,
     LeaveGroup,
     LeftMember,
-    ListedGroup,
     OffsetFetch,
     OffsetResults,
     ReportTasks,
@@ -97,7 +102,7 @@ class Coordinator:
     def committed(self) -> Iterator[GroupOffsets]:
         """Each known group with its members and committed offsets, as they are when it is taken."""
         for group in self._groups.values():
-            yield GroupOffsets(group.name, len(group.members), group.offsets)
+            yield GroupOffsets(group.name, group.members_count, group.offsets)
 
     # --- loading and unloading ---------------------------------------------------------------
 
@@ -133,7 +138,12 @@ class Coordinator:
     def _loading(self, record: StoredRecord, wall_ms: int) -> Group:
         """The group of a record, as the coordinator had it that wrote the record."""
         name, known = record.group, self._groups.get(record.group)
-        if isinstance(record, OffsetRecord) and known is not None:
+        if isinstance(record, ConsumerRecord):
+            group = known or Group(name, wall_ms, self._turn.state_bytes)
+            consumers.load(group, record)
+            self._groups[name] = group
+            return group
+        if known is not None and (isinstance(record, OffsetRecord) or (known.consumers and not record.value)):
             return known
         if isinstance(record, OffsetRecord) or record.value is None:
             group = Group(name, wall_ms, self._turn.state_bytes)
@@ -159,7 +169,10 @@ class Coordinator:
         return turn.end()
 
     def _resume(self, group: Group) -> None:
-        if group.recovered:
+        if group.consumers is not None:
+            consumers.resume(self._turn, group, group.consumers)
+            self._keeper.forget_if_new(group)
+        elif group.recovered:
             rebalance.await_syncs(self._turn, group)
         else:
             for member in group.members.values():
@@ -227,6 +240,8 @@ class Coordinator:
             match request:
                 case Join():
                     self._join(call_of(request, call), request)
+                case ConsumerBeats():
+                    self._beat(call_of(request, call), request)
                 case SyncGroup():
                     member_requests.sync(turn, self._find(request.group), call_of(request, call), request)
                 case Heartbeat():
@@ -252,15 +267,16 @@ class Coordinator:
                     note_topics(self._find(name), present)
                     turn.answer(call_of(request, call), None)
                 case DescribeGroup(name):
-                    turn.answer(call_of(request, call), self._known(name).described())
+                    turn.answer(call_of(request, call), self._known_classic(name).described())
+                case DescribeConsumers(name):
+                    turn.answer(call_of(request, call), consumers.describe(self._known(name)))
                 case DeleteGroup(name):
                     keeper.delete(self._known(name), call_of(request, call))
                 case DeleteOffsets():
                     keeper.delete_offsets(self._known(request.group), call_of(request, call), request)
                 case ListGroups():
                     groups = sorted(self._groups.values(), key=lambda group: group.name)
-                    listed = (ListedGroup(g.name, g.protocol_type, g.state.value) for g in groups)
-                    turn.answer(call_of(request, call), tuple(listed))
+                    turn.answer(call_of(request, call), tuple(group.listed() for group in groups))
                 case _:
                     assert_never(request)
         except StrandlineError as error:
@@ -273,8 +289,26 @@ class Coordinator:
         if not request.member and request.instance is None:
             self._make_room_for_id(host)
         group = self._find_or_make(request.group, may_make=not request.member)
+        if group.consumers is not None:
+            consumers.end(self._turn, group, group.consumers)
         try:
             member_requests.join(self._turn, group, call, request, join.new_member_id, host)
+        finally:
+            self._keeper.forget_if_new(group)
+
+    def _beat(self, call: Call[ConsumerBeat], asked: ConsumerBeats) -> None:
+        request = asked.request
+        group = self._groups.get(request.group)
+        if group is None and request.epoch != JOINS:
+            check_group(request.group)
+            raise GroupIdNotFound(f"group {request.group} is not known")
+        group = self._find_or_make(request.group, may_make=True)
+        try:
+            if group.consumers is None and not (
+                request.epoch == JOINS and group.vacant and not group.pending
+            ):
+                raise GroupIdNotFound(f"group {request.group} is not of the consumer protocol")
+            consumers.heartbeat(self._turn, group, call, asked)
         finally:
             self._keeper.forget_if_new(group)
 
@@ -328,6 +362,26 @@ class Coordinator:
             self._keeper.follow_topics(topics)
         return self._turn.end()
 
+    def subscribed(self) -> list[str]:
+        """The topics that members of the consumer protocol subscribe to, by name."""
+        groups = (group.consumers for group in self._groups.values() if group.consumers is not None)
+        return sorted({topic for each in groups for topic in each.core.subscribed()})
+
+    def unseen(self, group: str) -> list[str]:
+        """Topics of this group that it does not know, after its coordinator took over."""
+        found = self._groups.get(group)
+        return [] if found is None or found.consumers is None else found.consumers.core.unseen()
+
+    def see_topics(self, topics: Mapping[str, Topic | None], now: Instant) -> list[Effect]:
+        """Subscribed topics as they are now, None for each that does not exist. No call waits for it."""
+        turn = self._turn
+        turn.begin(now)
+        for group in list(self._groups.values()):
+            if self._refusal is None and group.consumers is not None:
+                see = partial(consumers.see_topics, turn, group, group.consumers, topics)
+                self._isolation.run(group.name, see)
+        return turn.end()
+
     def appended(self, write_id: int, error: StrandlineError | None, now: Instant) -> list[Effect]:
         """The result of an Append: None if it is committed. Results come exactly once, in any order; after
         `unload` they no longer matter."""
@@ -374,6 +428,10 @@ class Coordinator:
                 rebalance.barrier_due(self._turn, group)
             case TimerKind.SYNC:
                 rebalance.sync_due(self._turn, group)
+            case TimerKind.CONSUMER_SESSION:
+                consumers.session_due(self._turn, group, timer.member)
+            case TimerKind.REVOCATION:
+                consumers.revocation_due(self._turn, group, timer.member)
 
     # --- groups ------------------------------------------------------------------------------
 
@@ -394,6 +452,13 @@ class Coordinator:
         if group is None:
             check_group(name)
             raise GroupIdNotFound(f"group {name} is not known")
+        return group
+
+    def _known_classic(self, name: str) -> Group:
+        """Raises GroupIdNotFound for a group of the consumer protocol, too, as Kafka does."""
+        group = self._known(name)
+        if group.consumers is not None:
+            raise GroupIdNotFound(f"group {name} is of the consumer protocol: describe it as such")
         return group
 
     def _find_or_make(self, name: str, *, may_make: bool) -> Group:

@@ -40,6 +40,8 @@ class GroupLimits:
     group_session_timeout_ms_min: int
     group_session_timeout_ms_max: int
     group_rebalance_timeout_ms_max: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
     group_members_max: int
     group_member_bytes_max: int
     groups_max: int

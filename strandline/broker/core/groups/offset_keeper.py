@@ -7,6 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from strandline.broker.core.consumer_groups.fence import fence_commit, fence_fetch
+from strandline.broker.core.consumer_groups.group import ConsumerGroup
+from strandline.broker.core.consumer_groups.records import EPOCH, TARGET_EPOCH, ConsumerKey, ConsumerRecord
 from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.coordinators.unwritten import unwritten
 from strandline.broker.core.groups.batches import BatchedWrite
@@ -27,6 +30,7 @@ from strandline.errors import (
     InvalidRequest,
     NonEmptyGroup,
     RebalanceInProgress,
+    StaleMemberEpoch,
     StrandlineError,
     UnknownMemberId,
     UnknownTopicOrPartition,
@@ -45,6 +49,8 @@ GROUPS_PER_TURN_MAX: Final = 500
 
 THE_GROUP: Final = TopicPartition("", -1)
 """Stands for the group's own record among those of its offsets; no partition has this name."""
+OF_CONSUMERS: Final = {TopicPartition("", -2): TARGET_EPOCH, TopicPartition("", -3): EPOCH}
+"""For those of a group of the consumer protocol."""
 
 
 Errors = Mapping[TopicPartition, StrandlineError]
@@ -85,15 +91,18 @@ class OffsetKeeper:
         ahead of it. Raises UnknownMemberId, FencedInstanceId, IllegalGeneration, RebalanceInProgress.
         """
         request, transactional = commit.request, commit.transaction is not None
-        if request.generation < 0 and group.state is GroupState.EMPTY:
+        if request.generation < 0 and group.vacant:
             return  # from outside the group, under any name of a member or an instance
         if request.generation < 0 and request.member == NO_MEMBER and request.instance is None:
             if transactional:
                 return
             raise UnknownMemberId(
-                f"group {group.name} has {len(group.members)} members: only they commit, "
+                f"group {group.name} has {group.members_count} members: only they commit, "
                 "others while it is empty"
             )
+        if group.consumers is not None:
+            self._fence_consumer(group.consumers.core, commit)
+            return
         try:
             member = group.current(request.member, request.instance, request.generation, self._turn.by)
         except RebalanceInProgress as error:
@@ -105,6 +114,16 @@ class OffsetKeeper:
         self._turn.start(Timer(TimerKind.SESSION, group.name, member.member), member.session_timeout_ms)
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise group.rebalances()
+
+    def _fence_consumer(self, group: ConsumerGroup, commit: Commit) -> None:
+        """Raises UnknownMemberId, StaleMemberEpoch; in a transaction IllegalGeneration, as in Kafka:
+        producers know no other error of a member that is behind."""
+        request = commit.request
+        knows = commit.knows_epochs or commit.transaction is not None
+        try:
+            fence_commit(group, request.member, request.generation, request.offsets, knows_epochs=knows)
+        except StaleMemberEpoch as error:
+            raise error if commit.transaction is None else IllegalGeneration(error.message) from error
 
     def commit(self, group: Group, call: Call[OffsetResults], commit: Commit) -> None:
         """Write the valid offsets; answer once they are in the log. Others are refused one by one."""
@@ -159,9 +178,11 @@ class OffsetKeeper:
 
     def fetch(self, request: OffsetFetch, group: Group | None) -> FetchedOffsets:
         """The committed offsets; none for an unknown group. If the request is for stable ones, those that an
-        open transaction may replace are left out, and named."""
+        open transaction may replace are left out, and named. Raises UnknownMemberId, StaleMemberEpoch."""
         if group is None:
             return FetchedOffsets(dict.fromkeys(request.partitions or ()))
+        if group.consumers is not None:
+            fence_fetch(group.consumers.core, request.member, request.epoch)
         offsets, known = group.offsets, group.read_topics.topics
         names = tuple(offsets) if request.partitions is None else request.partitions
         topics = {name.topic for name in request.partitions or ()} & known.keys()
@@ -196,7 +217,7 @@ class OffsetKeeper:
 
         Raises NonEmptyGroup.
         """
-        if group.state not in (GroupState.EMPTY, GroupState.DEAD):
+        if not group.vacant and group.state is not GroupState.DEAD:
             raise _has_members(group)
         dead = group.state is GroupState.DEAD
         names = group.offsets.written_or_being_written() if dead else group.offsets.written()
@@ -218,7 +239,7 @@ class OffsetKeeper:
         self.check_size("deletion", request.partitions)
         if group.state is GroupState.DEAD:
             raise CoordinatorNotAvailable(group.reason)
-        read = frozenset[str]() if group.state is GroupState.EMPTY else subscribed_topics(group)
+        read = frozenset[str]() if group.vacant else subscribed_topics(group)
         if read is None:
             raise _has_members(group)
         results: dict[TopicPartition, StrandlineError | None] = dict.fromkeys(request.partitions)
@@ -261,7 +282,7 @@ class OffsetKeeper:
         before_ms = now_ms - turn.limits.offsets_retention_ms
         for _ in range(min(len(self._unchecked), GROUPS_PER_TURN_MAX)):
             group = self._groups.get(self._unchecked.pop())
-            if group is not None and group.state is GroupState.EMPTY and not group.removals:
+            if group is not None and group.vacant and not group.removals:
                 self._isolation.run(group.name, partial(self._expire, group, before_ms))
         turn.start(Timer(TimerKind.EXPIRY), 1 if self._unchecked else turn.limits.offsets_expiry_check_ms)
 
@@ -299,13 +320,16 @@ class OffsetKeeper:
             name: OffsetRecord(group.name, name, None) for name in names
         }
         if whole:
+            if group.consumers is not None:
+                for place, type_ in OF_CONSUMERS.items():
+                    tombstones[place] = ConsumerRecord(ConsumerKey(type_, group.name), None)
             tombstones[THE_GROUP] = GroupRecord(group.name, None)
         group.removals += 1
         BatchedWrite(each, done).append(turn, group, tombstones)
 
     def forget_if_new(self, group: Group) -> None:
         """Forget a group that never had a generation or an offset and that no member is about to join."""
-        if group.generation == 0:
+        if group.new:
             self.forget_if_idle(group)
 
     def forget_if_idle(self, group: Group) -> None:
@@ -315,16 +339,11 @@ class OffsetKeeper:
                 group.release_bytes()
                 del self._groups[group.name]
             return
-        if (
-            group.state is GroupState.EMPTY
-            and not group.pending
-            and not group.offsets
-            and not group.offsets.busy
-        ):
+        if group.vacant and not group.pending and not group.offsets and not group.offsets.busy:
             group.become(GroupState.DEAD)
             group.release_bytes()
             del self._groups[group.name]
 
 
 def _has_members(group: Group) -> StrandlineError:
-    return NonEmptyGroup(f"group {group.name} is {group.state.value} with {len(group.members)} members")
+    return NonEmptyGroup(f"group {group.name} is {group.shown_state} with {group.members_count} members")

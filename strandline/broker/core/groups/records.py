@@ -1,6 +1,7 @@
 """The records of `__consumer_offsets`, in the layouts of Kafka's own topic, so that its tools read ours.
 
-Keys: an offset (version 1) or a group (version 2). Values: version 3 of both. A version comes first;
+Keys: an offset (version 1) or a group (version 2); others are of groups whose coordinator assigns
+(`core/consumer_groups/records`). Values: version 3 of both. A version comes first;
 integers are big-endian; a string's length takes two bytes, that of bytes and arrays four; a length of -1 is
 null.
 
@@ -16,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from strandline.broker.core.consumer_groups.records import TYPES as CONSUMER_KEYS
+from strandline.broker.core.consumer_groups.records import ConsumerKey, decode_consumer_key
 from strandline.broker.core.coordinators.record_reader import INT16, INT32, INT64, RecordReader
 from strandline.errors import InvalidRecord
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
@@ -163,20 +166,21 @@ def _bytes(data: bytes) -> bytes:
 # --- decode -------------------------------------------------------------------------------------
 
 
-def decode_key(data: bytes) -> OffsetKey | GroupKey:
+def decode_key(data: bytes) -> OffsetKey | GroupKey | ConsumerKey:
     """Parses the key of a record. Raises UnreadableGroupRecord."""
     reader = RecordReader(data, "key", UnreadableGroupRecord)
     version = reader.int16()
-    key: OffsetKey | GroupKey
+    key: OffsetKey | GroupKey | ConsumerKey
     match version:
         case 1:  # OFFSET_KEY_VERSION
             key = OffsetKey(reader.string(), TopicPartition(reader.string(), reader.int32()))
         case 2:  # GROUP_KEY_VERSION
             key = GroupKey(reader.string())
+        case _ if version in CONSUMER_KEYS:
+            return decode_consumer_key(version, reader)
         case _:
-            raise UnreadableGroupRecord(
-                f"key of version {version}; known are {OFFSET_KEY_VERSION} and {GROUP_KEY_VERSION}"
-            )
+            known = sorted((OFFSET_KEY_VERSION, GROUP_KEY_VERSION, *CONSUMER_KEYS))
+            raise UnreadableGroupRecord(f"key of version {version}; known are {', '.join(map(str, known))}")
     reader.end()
     return key
 

@@ -6,14 +6,18 @@ fields on the wire but a name.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.groups.state.present_topics import NOTHING_KNOWN, PresentTopics
 from strandline.ids import TopicPartition
 from strandline.vocabulary.asks import Asks
 from strandline.vocabulary.groups import (
+    ConsumerBeat,
+    ConsumerHeartbeat,
+    DescribedConsumerGroup,
     DescribedGroup,
     Heartbeat,
     JoinAnswer,
@@ -44,6 +48,19 @@ class Join(Asks[JoinAnswer]):
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerBeats(Asks[ConsumerBeat]):
+    """`topics`: those that the driver has looked at, as they are now; None for each that does not exist."""
+
+    request: ConsumerHeartbeat
+    host: str
+    topics: Mapping[str, Topic | None] = field(default_factory=dict)
+
+    @property
+    def group(self) -> str:
+        return self.request.group
+
+
+@dataclass(frozen=True, slots=True)
 class Commit(Asks[OffsetResults]):
     """Offsets of partitions that are `missing` are refused: the driver has found that they do not exist."""
 
@@ -53,6 +70,8 @@ class Commit(Asks[OffsetResults]):
     """Offsets of other incarnations are refused."""
     any_offset: bool = False
     """Whether offsets below 0 are kept, as Kafka's brokers do. To strandline's consumers they are none."""
+    knows_epochs: bool = True
+    """Whether the client may be a member of the consumer protocol: its request has room for an epoch."""
     transaction: Transactional | None = None
     """The offsets count once this transaction is committed."""
 
@@ -94,6 +113,13 @@ class DescribeGroup(Asks[DescribedGroup]):
 
 
 @dataclass(frozen=True, slots=True)
+class DescribeConsumers(Asks[DescribedConsumerGroup]):
+    """A group of the consumer protocol."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteGroup(Asks[None]):
     group: str
 
@@ -116,6 +142,7 @@ class ListGroups(Asks[tuple[ListedGroup, ...]]):
 
 Request = (
     Join
+    | ConsumerBeats
     | SyncGroup
     | Heartbeat
     | LeaveGroup
@@ -126,6 +153,7 @@ Request = (
     | UnknownTopics
     | NoteTopics
     | DescribeGroup
+    | DescribeConsumers
     | DeleteGroup
     | DeleteOffsets
     | ListGroups

@@ -9,6 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from strandline.broker.core.consumer_groups.records import (
+    ConsumerKey,
+    ConsumerRecord,
+    check_consumer_value,
+    decode_consumer_value,
+)
 from strandline.broker.core.coordinators.names import check_name
 from strandline.broker.core.groups.limits import (
     GROUP_BYTES_MAX,
@@ -84,17 +90,20 @@ class GroupRecord:
         return key, encode_group_value(self.value), encode_read_topics(self.read_topics)
 
 
-StoredRecord = OffsetRecord | GroupRecord
+StoredRecord = OffsetRecord | GroupRecord | ConsumerRecord
 
 
-def read_key(key: bytes) -> OffsetKey | GroupKey:
+Key = OffsetKey | GroupKey | ConsumerKey
+
+
+def read_key(key: bytes) -> Key:
     """Raises UnreadableGroupRecord, InvalidGroupId, InvalidTopic, InvalidRequest."""
     read = decode_key(key)
     check_stored_key(read)
     return read
 
 
-def read_record(key: OffsetKey | GroupKey, value: bytes | None, headers: Headers) -> StoredRecord:
+def read_record(key: Key, value: bytes | None, headers: Headers) -> StoredRecord:
     """Raises UnreadableGroupRecord, InvalidRequest for a record that no coordinator writes."""
     if isinstance(key, OffsetKey):
         committed = None
@@ -102,6 +111,11 @@ def read_record(key: OffsetKey | GroupKey, value: bytes | None, headers: Headers
             committed = replace(decode_offset_value(value), topic_id=decode_topic_id(headers))
             check_stored_offset(key, committed)
         return OffsetRecord(key.group, key.name, committed)
+    if isinstance(key, ConsumerKey):
+        found = None if value is None else decode_consumer_value(key, value)
+        if found is not None:
+            check_consumer_value(key, found)
+        return ConsumerRecord(key, found)
     if value is None:
         return GroupRecord(key.group, None)
     generation, read_topics = decode_group_value(value), decode_read_topics(headers)
@@ -113,9 +127,12 @@ def read_record(key: OffsetKey | GroupKey, value: bytes | None, headers: Headers
 # --- checks -------------------------------------------------------------------------------------
 
 
-def check_stored_key(key: OffsetKey | GroupKey) -> None:
+def check_stored_key(key: Key) -> None:
     """Raises InvalidGroupId, InvalidTopic, InvalidRequest."""
     check_group(key.group)
+    if isinstance(key, ConsumerKey):
+        check_id("member id", key.member)
+        return
     if isinstance(key, OffsetKey) and (wrong := check_name(key.name)) is not None:
         raise wrong
 

@@ -26,7 +26,7 @@ from strandline.broker.kafka.wire.admin import (
     users,
 )
 from strandline.broker.kafka.wire.fields import Reader, Steps, Writer
-from strandline.broker.kafka.wire.groups import administration, membership
+from strandline.broker.kafka.wire.groups import administration, consumers, membership
 from strandline.broker.kafka.wire.groups import offsets as group_offsets
 from strandline.broker.kafka.wire.table.compiled import reading, writing
 from strandline.broker.kafka.wire.table.rows import NEVER, Struct
@@ -113,6 +113,9 @@ HEARTBEAT: Final = ApiWire(
 )
 LEAVE_GROUP: Final = ApiWire(13, "LeaveGroup", 0, 5, 4, membership.LEAVE_REQUEST, membership.LEAVE_ANSWER)
 SYNC_GROUP: Final = ApiWire(14, "SyncGroup", 0, 5, 4, membership.SYNC_REQUEST, membership.SYNC_ANSWER)
+CONSUMER_GROUP_HEARTBEAT: Final = ApiWire(
+    68, "ConsumerGroupHeartbeat", 0, 1, 0, consumers.HEARTBEAT_REQUEST, consumers.HEARTBEAT_ANSWER
+)
 DESCRIBE_GROUPS: Final = ApiWire(
     15, "DescribeGroups", 0, 6, 5, administration.DESCRIBE_REQUEST, administration.DESCRIBE_ANSWER
 )

@@ -22,6 +22,15 @@ SETTINGS: Final[dict[str, Any]] = {
 STATIC_SESSION_MS: Final = 30_000
 """Time for a static member to return."""
 POLL_S: Final = 0.05
+CONSUMER: Final = "consumer"
+"""In place of an assignor: the coordinator assigns (KIP-848)."""
+
+
+def protocol(assignor: str) -> dict[str, Any]:
+    """The settings of a member of either protocol: with the newer one, the brokers say how often it beats."""
+    if assignor == CONSUMER:
+        return {"group.protocol": CONSUMER, "session.timeout.ms": None, "heartbeat.interval.ms": None}
+    return {"partition.assignment.strategy": assignor}
 
 
 class ConfluentMember:
@@ -37,16 +46,15 @@ class ConfluentMember:
         self._next: dict[tuple[str, int], int] = {}
         self._stop = threading.Event()
         static = {"group.instance.id": instance, "session.timeout.ms": STATIC_SESSION_MS}
-        self._consumer = Consumer(
-            {
-                **SETTINGS,
-                **({} if instance is None else static),
-                "bootstrap.servers": bootstrap,
-                "group.id": group,
-                "client.id": name,
-                "partition.assignment.strategy": assignor,
-            }
-        )
+        settings = {
+            **SETTINGS,
+            **({} if instance is None else static),
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "client.id": name,
+            **protocol(assignor),
+        }
+        self._consumer = Consumer({key: value for key, value in settings.items() if value is not None})
 
     async def read(self) -> None:
         await asyncio.to_thread(self._read)

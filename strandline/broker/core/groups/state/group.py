@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
 from strandline.broker.core.groups.records import GENERATION_MAX, GroupValue, ReadTopics
+from strandline.broker.core.groups.state.consumers import Consumers
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.offsets import Offsets
 from strandline.broker.core.groups.state.owners import owner_after
@@ -36,12 +37,14 @@ from strandline.errors import (
 from strandline.ids import TopicPartition
 from strandline.security.principal import Principal
 from strandline.vocabulary.groups import (
+    CONSUMER,
     DescribedGroup,
     GroupProtocol,
     JoinAnswer,
     Joined,
     JoinGroup,
     LeftMember,
+    ListedGroup,
 )
 
 Leaves = list[tuple[Call[tuple[LeftMember, ...]], tuple[LeftMember, ...]]]
@@ -80,6 +83,7 @@ class Group:
         "assign_write",
         "barrier",
         "caused_by",
+        "consumers",
         "empty_since_ms",
         "generation",
         "leader",
@@ -105,7 +109,7 @@ class Group:
         self.name = name
         self._all_bytes = state_bytes  # of the whole coordinator
         self._own_bytes = 0  # the group's own share of these, without its offsets
-        self._add_bytes(GROUP_BYTES)
+        self.add_bytes(GROUP_BYTES)
         self.state = GroupState.EMPTY
         self.generation = 0
         self.protocol_type = ""  # the type of its present or past members
@@ -124,6 +128,7 @@ class Group:
         self.announced = False  # the start of this generation was published, its end was not
         self.reason = ""
         self.caused_by = ""
+        self.consumers: Consumers | None = None  # of the consumer protocol; then it has no other members
         self.empty_since_ms = now_ms
         self.offsets = Offsets(state_bytes)
         self.read_topics = ReadTopics()
@@ -142,6 +147,39 @@ class Group:
             self.barrier = None
 
     @property
+    def vacant(self) -> bool:
+        """True for a group without members of either protocol."""
+        return self.state is GroupState.EMPTY and not (self.consumers and self.consumers.core.members)
+
+    @property
+    def members_count(self) -> int:
+        """Of either protocol."""
+        return len(self.members) if self.consumers is None else len(self.consumers.core.members)
+
+    @property
+    def shown_state(self) -> str:
+        """In the words of Kafka's tools, which have others for groups of the consumer protocol."""
+        if self.consumers is None or self.state is GroupState.DEAD:
+            return self.state.value
+        return self.consumers.core.state.value
+
+    @property
+    def new(self) -> bool:
+        """True for a group that has never had a generation, and is not of the consumer protocol."""
+        return not self.generation and self.consumers is None
+
+    def set_consumers(self, consumers: Consumers | None) -> None:
+        """The group becomes one of the consumer protocol, or of the classic one."""
+        if self.consumers is not None:
+            self.add_bytes(-self.consumers.bytes)
+        self.consumers = consumers
+
+    def forget_generations(self) -> None:
+        """The group's record is gone: it begins anew."""
+        self.generation, self.protocol_type = 0, ""
+        self.set_read_topics(ReadTopics())
+
+    @property
     def starting(self) -> bool:
         """True until the members of a generation are notified of it."""
         return self.state is GroupState.COMPLETING_REBALANCE and self.start_write is not None
@@ -150,7 +188,8 @@ class Group:
         """Become Dead, without members and unfinished work: only name, generation and offsets remain."""
         for member_id in tuple(self.pending):
             self.remove_pending(member_id)
-        self._add_bytes(GROUP_BYTES - self._own_bytes)
+        self.set_consumers(None)
+        self.add_bytes(GROUP_BYTES - self._own_bytes)
         self.read_topics = ReadTopics()
         self.state = GroupState.DEAD
         self.members.clear()
@@ -201,7 +240,7 @@ class Group:
 
     def set_assignment(self, member: Member, assignment: bytes) -> None:
         """Set the member's assignment in this generation."""
-        self._add_bytes(len(assignment) - len(member.assignment))
+        self.add_bytes(len(assignment) - len(member.assignment))
         member.assignment = assignment
 
     def set_owned(self, member: Member, owned: dict[TopicPartition, None]) -> None:
@@ -212,24 +251,24 @@ class Group:
 
     def set_read_topics(self, read: ReadTopics) -> None:
         """Set since when the group reads its topics (`read_topics`)."""
-        self._add_bytes(read_bytes(read) - read_bytes(self.read_topics))
+        self.add_bytes(read_bytes(read) - read_bytes(self.read_topics))
         self.read_topics = read
 
     def add_pending(self, member_id: str, pending: PendingMember) -> None:
         """An id was given; a member of this caller is expected to join with it."""
         self.pending[member_id] = self._all_bytes.given[self.name, member_id] = pending
-        self._add_bytes(PENDING_BYTES)
+        self.add_bytes(PENDING_BYTES)
 
     def remove_pending(self, member_id: str) -> None:
         if member_id in self.pending:
             del self.pending[member_id], self._all_bytes.given[self.name, member_id]
-            self._add_bytes(-PENDING_BYTES)
+            self.add_bytes(-PENDING_BYTES)
 
     def release_bytes(self) -> None:
         """The coordinator has dropped this group."""
-        self._add_bytes(-self._own_bytes)
+        self.add_bytes(-self._own_bytes)
 
-    def _add_bytes(self, added: int) -> None:
+    def add_bytes(self, added: int) -> None:
         self._own_bytes += added
         self._all_bytes.total += added
 
@@ -241,7 +280,7 @@ class Group:
 
     def _count(self, member: Member, sign: int) -> None:
         self._stored_bytes += sign * member.stored_bytes
-        self._add_bytes(sign * member.state_bytes)
+        self.add_bytes(sign * member.state_bytes)
         for protocol in member.protocols:
             self._supported[protocol.name] += sign
             if not self._supported[protocol.name]:
@@ -379,6 +418,11 @@ class Group:
             self.reason,
             self.caused_by,
         )
+
+    def listed(self) -> ListedGroup:
+        if self.consumers is None:
+            return ListedGroup(self.name, self.protocol_type, self.state.value)
+        return ListedGroup(self.name, CONSUMER, self.shown_state, CONSUMER)
 
     @property
     def logged(self) -> bool:

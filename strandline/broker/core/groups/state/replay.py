@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from strandline.broker.core.consumer_groups.records import ConsumerRecord
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.stored import GroupRecord, OffsetRecord, StoredRecord
 
@@ -27,5 +28,7 @@ def replay(group: Group, record: StoredRecord, position: int, producer_id: int |
         case GroupRecord():
             if record.value is not None and record.assigns:
                 group.replay(record.value)
+        case ConsumerRecord():
+            pass  # decided when it was written; a coordinator that loads it does so in `Coordinator.load`
         case _:
             assert_never(record)

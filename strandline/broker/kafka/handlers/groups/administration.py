@@ -11,7 +11,6 @@ from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of
 from strandline.broker.kafka.handlers.operations import operations_of
 from strandline.broker.kafka.wire.groups.administration import (
-    CLASSIC,
     DeleteGroupsAnswer,
     DeleteGroupsRequest,
     DescribeGroupsAnswer,
@@ -48,12 +47,11 @@ class GroupAdministrationApi:
             groups = await self._groups.list_groups(None, call.caller)
         except StrandlineError as error:
             return ListGroupsAnswer(code_of(error))
-        if request.types and CLASSIC not in map(str.lower, request.types):
-            return ListGroupsAnswer(0)
         wanted, found = frozenset(map(str.lower, request.states)), list[GroupInList]()
+        types = frozenset(map(str.lower, request.types))
         for each in groups:
-            if not wanted or each.state.lower() in wanted:
-                found.append(GroupInList(each.group, each.protocol_type, each.state))
+            if (not wanted or each.state.lower() in wanted) and (not types or each.type in types):
+                found.append(GroupInList(each.group, each.protocol_type, each.state, each.type))
             await size.add(each.group)
         return ListGroupsAnswer(0, tuple(found))
 

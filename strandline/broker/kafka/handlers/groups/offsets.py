@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.broker.kafka.answers import AnswerSize
@@ -37,7 +37,9 @@ from strandline.broker.kafka.wire.topics import (
 from strandline.errors import (
     CoordinatorNotAvailable,
     ErrorCode,
+    StaleMemberEpoch,
     StrandlineError,
+    UnknownMemberId,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -56,6 +58,9 @@ from strandline.vocabulary.transactions import TxnOffsetCommit
 
 P = TypeVar("P")
 
+EPOCHS_SINCE: Final = 9
+"""The first version of OffsetCommit for members whose coordinator assigns."""
+
 Unnamed = Mapping[TopicId, StrandlineError]
 """Why topics that are asked for by id have no name here."""
 
@@ -72,7 +77,8 @@ class GroupOffsetsApi:
         """Answered once the offsets are in the log."""
 
         async def ask(commit: OffsetCommit) -> OffsetResults:
-            return await self._groups.commit(commit, call.caller, any_offset=True)
+            knows_epochs = call.version >= EPOCHS_SINCE
+            return await self._groups.commit(commit, call.caller, any_offset=True, knows_epochs=knows_epochs)
 
         return await self._committed(request, call, ask, commit_code)
 
@@ -144,8 +150,7 @@ class GroupOffsetsApi:
 
     async def fetch(self, request: OffsetFetchRequest, call: Call, size: AnswerSize) -> OffsetFetchAnswer:
         """A group that is not known has no offsets; that is no error. Clients ask again for groups that get
-        COORDINATOR_LOAD_IN_PROGRESS, since the answer is full. Each group has classic members only, so the
-        member in a request, and its epoch, are not looked at, as in Kafka."""
+        COORDINATOR_LOAD_IN_PROGRESS, since the answer is full."""
         stable = request.require_stable
         answers = [await self._fetch_one(each, call, size, stable=stable) for each in request.groups]
         return OffsetFetchAnswer(tuple(answers))
@@ -157,12 +162,13 @@ class GroupOffsetsApi:
         if size.full:
             return OffsetsOfGroup(wanted.group, error=int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         try:
+            asked = OffsetFetch(wanted.group, None, stable, wanted.member, wanted.epoch)
             if wanted.topics is None:
-                topics = await self._every(OffsetFetch(wanted.group, None, stable), call, size)
+                topics = await self._every(asked, call, size)
             else:
-                topics = await self._asked_for(
-                    wanted.topics, OffsetFetch(wanted.group, (), stable), call, size
-                )
+                topics = await self._asked_for(wanted.topics, asked, call, size)
+        except (StaleMemberEpoch, UnknownMemberId) as error:
+            return OffsetsOfGroup(wanted.group, error=code_of(error))
         except StrandlineError as error:
             return _refused(wanted, code_of(error))
         return OffsetsOfGroup(wanted.group, topics)

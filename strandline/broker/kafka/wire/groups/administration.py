@@ -22,10 +22,6 @@ from strandline.broker.kafka.wire.table.rows import (
 # --- ListGroups -------------------------------------------------------------------------------
 
 
-CLASSIC: Final = "classic"
-"""The type of every group: the other one is that of the next protocol (KIP-848)."""
-
-
 class ListGroupsRequest(NamedTuple):
     """Only groups in one of these states, and of one of these types; empty: all groups."""
 
@@ -37,7 +33,7 @@ class GroupInList(NamedTuple):
     group: str
     protocol_type: str
     state: str
-    type: str = CLASSIC
+    type: str = "classic"
 
 
 class ListGroupsAnswer(NamedTuple):

@@ -127,10 +127,13 @@ TXN_COMMIT_ANSWER: Final = Struct(OffsetCommitAnswer, throttle(), topics(_RESULT
 
 
 class GroupWanted(NamedTuple):
-    """Numbers of partitions by topic; None: every partition with an offset."""
+    """Numbers of partitions by topic; None: every partition with an offset. The member has an epoch if its
+    coordinator assigns (KIP-848); other clients name none."""
 
     group: str
     topics: Topics[int] | None
+    member: str | None = None
+    epoch: int = -1
 
 
 class OffsetFetchRequest(NamedTuple):
@@ -167,8 +170,8 @@ def _wanted(nullable: int) -> Struct[GroupWanted]:
     return Struct(
         GroupWanted,
         GROUP,
-        constant("member_id", STRING, None, since=9, nullable=9),  # as outside a group of KIP-848
-        constant("member_epoch", INT32, -1, since=9),
+        STRING("member_id", "member", since=9, nullable=9),
+        INT32("member_epoch", "epoch", since=9),
         topics(INT32, partitions="partition_indexes", nullable=nullable, ids_since=IDS_SINCE),
     )
 

@@ -1,0 +1,1 @@
+"""Assignors: pure functions from subscriptions to targets. The same input has the same result everywhere."""

@@ -1,0 +1,146 @@
+"""Decides a heartbeat of a member that stays or joins.
+
+The member is made or found; what it says anew may begin an epoch of the group; then the group has a target
+for that epoch, and the member goes one step towards it. A heartbeat is refused by raising, before any
+change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from strandline.broker.core.consumer_groups.change import Change
+from strandline.broker.core.consumer_groups.group import ConsumerGroup
+from strandline.broker.core.consumer_groups.member import JOINS, ConsumerMember
+from strandline.broker.core.consumer_groups.topics import Topic
+from strandline.errors import (
+    FencedInstanceId,
+    FencedMemberEpoch,
+    GroupMaxSizeReached,
+    UnknownMemberId,
+    UnreleasedInstanceId,
+)
+from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A heartbeat with what the coordinator knows besides. `topics`: those that it subscribes to, as they are
+    now, with None for each that does not exist."""
+
+    request: ConsumerHeartbeat
+    host: str
+    topics: Mapping[str, Topic | None]
+    members_max: int
+    interval_ms: int
+
+
+def beat(change: Change, arrived: Arrived) -> ConsumerBeat:
+    """Raises UnknownMemberId, FencedMemberEpoch, FencedInstanceId, UnreleasedInstanceId,
+    GroupMaxSizeReached."""
+    group, request = change.group, arrived.request
+    old = _present(group, request)
+    if old is None and len(group.members) >= arrived.members_max:
+        raise GroupMaxSizeReached(
+            f"the group has {len(group.members)} members; it may have {arrived.members_max}",
+            limit=arrived.members_max,
+        )
+    before = old or ConsumerMember(request.member)
+    if old is not None and (old.member != request.member or old.away):
+        before = replace(old, member=request.member, epoch=JOINS, previous_epoch=JOINS)
+        change.replace(old, before)
+    member = _updated(before, arrived)
+    change.put(member)
+    change.see(arrived.topics, member.member)
+    changed = (member.topics, member.pattern) != (before.topics, before.pattern)
+    _bump(change, before if old is not None else None, member)
+    change.settle()
+    change.reconcile(member.member, request.owned, changed=changed)
+    after = group.members[member.member]
+    news = request.epoch == JOINS or request.full or after.assigned.keys() != before.assigned.keys()
+    assignment = tuple(sorted(after.assigned)) if news else None
+    return ConsumerBeat(after.member, after.epoch, arrived.interval_ms, assignment)
+
+
+def _present(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember | None:
+    """The member as it is, or the one whose place it takes; None for a new one."""
+    joins = request.epoch == JOINS
+    if request.instance is None:
+        member = group.members.get(request.member)
+        if member is None and not joins:
+            raise UnknownMemberId(f"the group has no member {request.member!r}")
+    else:
+        member = _present_instance(group, request, request.instance)
+    if member is not None and not joins:
+        _check_epoch(member, request)
+    return member
+
+
+def _present_instance(
+    group: ConsumerGroup, request: ConsumerHeartbeat, instance: str
+) -> ConsumerMember | None:
+    current = group.statics.get(instance)
+    joins = request.epoch == JOINS
+    if current is None:
+        if not joins:
+            raise UnknownMemberId(f"the group has no instance {instance!r}")
+        return None
+    member = group.members[current]
+    if current == request.member:
+        return member
+    if not joins:
+        raise FencedInstanceId(f"instance {instance!r} is member {current!r} now, not {request.member!r}")
+    if not member.away:
+        raise UnreleasedInstanceId(
+            f"instance {instance!r} is member {current!r}, which has not left: {request.member!r} cannot join"
+        )
+    return member
+
+
+def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
+    """A member may come with its previous epoch, if its answer was lost: then it has no partition more than
+    it may have by now."""
+    if request.epoch == member.epoch:
+        return
+    repeats = request.epoch < member.epoch and request.epoch == member.previous_epoch
+    if repeats and request.owned is not None and all(key in member.assigned for key in request.owned):
+        return
+    raise FencedMemberEpoch(
+        f"member {member.member!r} comes with epoch {request.epoch} and has {member.epoch}: give all "
+        "partitions up, and join again"
+    )
+
+
+def _updated(member: ConsumerMember, arrived: Arrived) -> ConsumerMember:
+    """The member with what it says anew."""
+    request = arrived.request
+    timeout_ms = request.rebalance_timeout_ms
+    topics = member.topics if request.topics is None else tuple(sorted(dict.fromkeys(request.topics)))
+    said = replace(
+        member,
+        instance=request.instance or member.instance,
+        rack=request.rack or member.rack,
+        client_id=request.client_id,
+        host=arrived.host,
+        topics=topics,
+        pattern=member.pattern if request.pattern is None else request.pattern,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        assignor=request.assignor or member.assignor,
+    )
+    return member if said == member else said
+
+
+def _bump(change: Change, before: ConsumerMember | None, member: ConsumerMember) -> None:
+    """What the member says may begin an epoch. A new group begins at 1, as in Kafka, and its first
+    subscription is news already."""
+    name, group = member.instance or member.member, change.group
+    if before is None:
+        if not group.epoch and member.topics:
+            group.epoch = 1
+        if not group.epoch or member.topics or member.pattern:
+            change.bump(f"member {name} joined", member.member)
+    elif before.topics != member.topics or before.pattern != member.pattern:
+        change.bump(f"member {name} subscribes to other topics", member.member)
+    elif before.assignor != member.assignor:
+        change.bump(f"member {name} asks for assignor {member.assignor}", member.member)

@@ -1,0 +1,157 @@
+"""One group whose coordinator assigns: its members, epochs and target.
+
+Bookkeeping only. The decisions are in `reconciliation`, `target`, `beats` and `departures`, and `change`
+collects what they change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Set
+from enum import Enum
+from typing import Final
+
+from strandline.broker.core.consumer_groups.member import ConsumerMember, MemberState
+from strandline.broker.core.consumer_groups.topics import Topic, topics_hash
+from strandline.ids import PartitionKey, TopicId
+
+NOTHING: Final[Set[PartitionKey]] = frozenset()
+
+
+class ConsumerGroupState(Enum):
+    """Named as Kafka's tools name them."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    """The target is older than the group's epoch."""
+    RECONCILING = "Reconciling"
+    """A member has not reached its target."""
+    STABLE = "Stable"
+
+
+class ConsumerGroup:
+    """`epoch` rises with each change of members, subscriptions or topics, and `target_epoch` follows it: it
+    is the epoch for which the target was computed."""
+
+    __slots__ = (
+        "_subscriptions",
+        "caused_by",
+        "epoch",
+        "members",
+        "owners",
+        "reason",
+        "state_bytes",
+        "statics",
+        "stored_hash",
+        "target_epoch",
+        "targets",
+        "topics",
+    )
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.target_epoch = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.statics: dict[str, str] = {}
+        """Members by their instances."""
+        self.targets: dict[str, Set[PartitionKey]] = {}
+        """By member; one without partitions may be missing."""
+        self.owners: dict[PartitionKey, str] = {}
+        """The member that has a partition, or has yet to give it up."""
+        self.topics: dict[str, Topic | None] = {}
+        """The subscribed topics as they were when they were last looked at; None: there is no such topic. A
+        name that is missing was not looked at yet."""
+        self.stored_hash: int | None = None
+        """Of the topics in the log's record, after a coordinator took over and until it has seen them all."""
+        self.reason = ""
+        """Why the last epoch began, in words."""
+        self.caused_by = ""
+        self.state_bytes = 0
+        self._subscriptions: Counter[str] = Counter()
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.target_epoch:
+            return ConsumerGroupState.ASSIGNING
+        reached = all(
+            member.state is MemberState.STABLE and member.epoch == self.target_epoch
+            for member in self.members.values()
+        )
+        return ConsumerGroupState.STABLE if reached else ConsumerGroupState.RECONCILING
+
+    # --- members -----------------------------------------------------------------------------
+
+    def put(self, member: ConsumerMember) -> ConsumerMember | None:
+        """Adds the member, or what has become of it. Returns what it was before."""
+        before = self.members.get(member.member)
+        if before is not None:
+            self._count(before, -1)
+        self.members[member.member] = member
+        if member.instance is not None:
+            self.statics[member.instance] = member.member
+        self._count(member, 1)
+        for key in (*member.assigned, *member.revoking):
+            self.owners[key] = member.member
+        return before
+
+    def remove(self, member_id: str) -> ConsumerMember:
+        """Takes the member out, with its target and its partitions."""
+        member = self.members.pop(member_id)
+        self._count(member, -1)
+        self.targets.pop(member_id, None)
+        if member.instance is not None and self.statics.get(member.instance) == member_id:
+            del self.statics[member.instance]
+        return member
+
+    def _count(self, member: ConsumerMember, sign: int) -> None:
+        self.state_bytes += sign * member.state_bytes
+        for topic in member.topics:
+            self._subscriptions[topic] += sign
+            if not self._subscriptions[topic]:
+                del self._subscriptions[topic]
+        if sign < 0:
+            for key in (*member.assigned, *member.revoking):
+                if self.owners.get(key) == member.member:
+                    del self.owners[key]
+
+    def is_free(self, key: PartitionKey) -> bool:
+        return key not in self.owners
+
+    def target_of(self, member_id: str) -> Set[PartitionKey]:
+        return self.targets.get(member_id, NOTHING)
+
+    def target_by_instance(self, instance: str) -> Set[PartitionKey]:
+        """The target of the member that is this instance."""
+        return self.target_of(self.statics.get(instance, ""))
+
+    # --- topics ------------------------------------------------------------------------------
+
+    def subscribed(self) -> list[str]:
+        """The topics that members subscribe to, by name."""
+        return sorted(self._subscriptions)
+
+    def subscribed_ids(self, member: ConsumerMember) -> Set[TopicId]:
+        """The topics of one member that exist, as far as they were looked at."""
+        found = (self.topics.get(name) for name in member.topics)
+        return {topic.topic_id for topic in found if topic is not None}
+
+    def unseen(self) -> list[str]:
+        """Subscribed topics that were not looked at yet."""
+        return sorted(self._subscriptions.keys() - self.topics.keys())
+
+    def known_topics(self) -> dict[str, Topic]:
+        """The subscribed topics that exist."""
+        found = ((name, self.topics.get(name)) for name in self.subscribed())
+        return {name: topic for name, topic in found if topic is not None}
+
+    def see(self, seen: Mapping[str, Topic | None]) -> None:
+        """These topics as they are now. What no member subscribes to is forgotten."""
+        self.topics.update(seen)
+        for name in sorted(self.topics.keys() - self._subscriptions.keys()):
+            del self.topics[name]
+
+    def hash(self) -> int:
+        """Of the topics as they were when they were last all known."""
+        return topics_hash(self.known_topics()) if self.stored_hash is None else self.stored_hash

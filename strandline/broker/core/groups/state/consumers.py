@@ -1,0 +1,29 @@
+"""What a coordinator keeps of a group of the consumer protocol besides the group: calls that wait for the
+log, and callers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from strandline.broker.core.consumer_groups.group import ConsumerGroup
+from strandline.broker.core.consumer_groups.records import ConsumerKey
+from strandline.broker.core.coordinators.effects import Call
+from strandline.security.principal import Principal
+
+Waiting = list[tuple[Call[Any], Any]]
+"""Calls with their answers."""
+
+
+@dataclass(slots=True)
+class Consumers:
+    """`writes`: those in flight, in their order, with the calls that wait for each and for all before it."""
+
+    core: ConsumerGroup = field(default_factory=ConsumerGroup)
+    writes: dict[int, Waiting] = field(default_factory=dict)
+    unsure: dict[ConsumerKey, None] = field(default_factory=dict)
+    """Subjects of writes that failed: the log may have any of their records."""
+    principals: dict[str, Principal | None] = field(default_factory=dict)
+    """By member, where callers are distinguished."""
+    bytes: int = 0
+    """As they are counted in those of the coordinator."""

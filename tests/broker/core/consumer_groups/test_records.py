@@ -1,0 +1,106 @@
+"""The records of groups whose coordinator assigns, byte for byte as Kafka's own."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.broker.core.consumer_groups.member import MemberState
+from strandline.broker.core.consumer_groups.records import (
+    CURRENT,
+    EPOCH,
+    MEMBER,
+    TARGET,
+    TARGET_EPOCH,
+    ConsumerKey,
+    ConsumerRecord,
+    ConsumerValue,
+    CurrentValue,
+    EpochValue,
+    MemberValue,
+    TargetEpochValue,
+    TargetValue,
+    decode_consumer_value,
+)
+from strandline.broker.core.groups.stored import read_key, read_record
+from strandline.errors import StrandlineError
+from strandline.ids import PartitionId, PartitionKey, TopicId
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+EPOCHS = st.integers(0, 2**31 - 1)
+KEYS = st.builds(
+    PartitionKey,
+    st.binary(min_size=16, max_size=16).map(lambda data: TopicId(data.hex())),
+    st.integers(0, 2**31 - 1).map(PartitionId),
+)
+ASSIGNED = st.dictionaries(KEYS, EPOCHS, max_size=6)
+VALUES: dict[int, st.SearchStrategy[ConsumerValue]] = {
+    EPOCH: st.builds(EpochValue, EPOCHS, st.integers(-(2**63), 2**63 - 1)),
+    MEMBER: st.builds(
+        MemberValue, st.none() | TEXT, st.none() | TEXT, TEXT, TEXT, st.lists(TEXT).map(tuple), TEXT, EPOCHS,
+        st.none() | TEXT,
+    ),
+    TARGET_EPOCH: st.builds(TargetEpochValue, EPOCHS, st.integers(0, 2**63 - 1)),
+    TARGET: st.builds(TargetValue, st.frozensets(KEYS, max_size=6)),
+    CURRENT: st.builds(CurrentValue, EPOCHS, EPOCHS, st.sampled_from(MemberState), ASSIGNED, ASSIGNED),
+}  # fmt: skip
+RECORDS = st.sampled_from(list(VALUES)).flatmap(
+    lambda type_: st.builds(ConsumerRecord, st.just(ConsumerKey(type_, "g", "m")), VALUES[type_])
+)
+
+TOPIC = TopicId("000102030405060708090a0b0c0d0e0f")
+
+
+def test_records_have_the_layouts_of_kafka() -> None:
+    """ConsumerGroupMetadata, ConsumerGroupMemberMetadata, ConsumerGroupTargetAssignmentMember and
+    ConsumerGroupCurrentMemberAssignment of Kafka 4.4: all of version 0."""
+    at = PartitionKey(TOPIC, PartitionId(2))
+    expected = {
+        ConsumerRecord(ConsumerKey(EPOCH, "g"), EpochValue(7, 1)): (
+            "0003 0001 67", "0000 00000007 01 00 08 0000000000000001",
+        ),
+        ConsumerRecord(
+            ConsumerKey(MEMBER, "g", "m"), MemberValue("i", None, "c", "h", ("t",), "", 5, "range")
+        ): (
+            "0005 0001 67 0001 6d",
+            "0000 02 69 00 02 63 02 68 02 02 74 01 00000005 06 72616e6765 00",
+        ),
+        ConsumerRecord(ConsumerKey(TARGET, "g", "m"), TargetValue(frozenset([at]))): (
+            "0007 0001 67 0001 6d", f"0000 02 {TOPIC} 02 00000002 00 00",
+        ),
+        ConsumerRecord(
+            ConsumerKey(CURRENT, "g", "m"), CurrentValue(4, 3, MemberState.STABLE, {at: 3}, {})
+        ): (
+            "0008 0001 67 0001 6d",
+            f"0000 00000004 00000003 00 02 {TOPIC} 02 00000002 01 00 05 02 00000003 01 00",
+        ),
+    }  # fmt: skip
+    for record, (key, value) in expected.items():
+        assert record.encoded() == (bytes.fromhex(key), bytes.fromhex(value), ())
+
+
+@given(RECORDS)
+def test_a_record_is_read_as_it_was_written(record: ConsumerRecord) -> None:
+    key, value, headers = record.encoded()
+    assert value is not None
+    read = read_key(key)
+    assert isinstance(read, ConsumerKey)
+    assert decode_consumer_value(read, value) == record.value
+    assert read_record(read, None, headers) == ConsumerRecord(read, None)
+
+
+@given(RECORDS, st.data())
+def test_bytes_that_are_no_record_are_refused(record: ConsumerRecord, data: st.DataObject) -> None:
+    key, value, _ = record.encoded()
+    assert value is not None
+    cut = value[: data.draw(st.integers(0, len(value) - 1))]
+    with pytest.raises(StrandlineError):
+        decode_consumer_value(record.key, cut)
+    broken = bytearray(value)
+    broken[data.draw(st.integers(0, len(value) - 1))] ^= data.draw(st.integers(1, 255))
+    with suppress(StrandlineError):
+        decode_consumer_value(record.key, bytes(broken))
+    assert read_key(key).group == "g"
