@@ -181,6 +181,15 @@ _CALLS: Final = (
     ),
     _Call(
         by_handler(
+            DESCRIBE_GROUP,
+            DESCRIBE_TOPIC,
+            needs="DESCRIBE GROUP for each group; DESCRIBE TOPIC for each topic that it reads",
+            refused="30; 29 for the group",
+        ),
+        apis="ConsumerGroupDescribe",
+    ),
+    _Call(
+        by_handler(
             READ_GROUP,
             DELETE_GROUP,
             needs="READ GROUP, and be the principal that joined as the member, or have DELETE GROUP",

@@ -21,6 +21,7 @@ from strandline.broker.core.groups.requests import (
     ConsumerBeats,
     DeleteGroup,
     DeleteOffsets,
+    DescribeConsumers,
     DescribeGroup,
     Join,
     ListGroups,
@@ -67,6 +68,7 @@ from strandline.vocabulary.asks import Answered, Asks
 from strandline.vocabulary.groups import (
     ConsumerBeat,
     ConsumerHeartbeat,
+    DescribedConsumerGroup,
     DescribedGroup,
     FetchedOffsets,
     Heartbeat,
@@ -206,9 +208,7 @@ class GroupHandlers:
         to a topic that it may not see."""
         by = self._as_member(caller, request.group)
         topics = request.topics or ()
-        for refusal in self.refusals(
-            caller, DESCRIBE_TOPIC, [TopicPartition(topic, 0) for topic in topics]
-        ).values():
+        for refusal in self.refusals(caller, DESCRIBE_TOPIC, _partitions(topics)).values():
             raise refusal
         check_group(request.group)
         partition = await self._finder.here(request.group)
@@ -219,7 +219,7 @@ class GroupHandlers:
         """Raises CoordinatorNotAvailable while ZooKeeper does not show one of them."""
         if not topics:
             return {}
-        now = await self._view.topics_now([TopicPartition(topic, 0) for topic in topics])
+        now = await self._view.topics_now(_partitions(topics))
         seen = subscribed_now(topics, now)
         unseen = next((topic for topic in topics if topic not in seen), None)
         if unseen is not None:
@@ -353,7 +353,7 @@ class GroupHandlers:
     async def ids_of(self, topics: Collection[str]) -> Mapping[str, TopicId]:
         """The ids of those of these topics that exist. Raises CoordinatorNotAvailable while ZooKeeper does
         not show them."""
-        now = await self._view.topics_now([TopicPartition(topic, 0) for topic in topics])
+        now = await self._view.topics_now(_partitions(topics))
         if any(now.id_of(topic) == NO_TOPIC_ID for topic in topics):
             raise CoordinatorNotAvailable("topics cannot be read from ZooKeeper now; ask again soon")
         return now.ids
@@ -411,6 +411,16 @@ class GroupHandlers:
         self._access.check(caller, DESCRIBE_GROUP, group)
         return await self._ask(DescribeGroup(group))
 
+    async def describe_consumers(self, group: str, caller: Caller) -> DescribedConsumerGroup:
+        """A group whose coordinator assigns. Raises TopicAuthorizationFailed if it reads a topic that the
+        caller may not see."""
+        self._access.check(caller, DESCRIBE_GROUP, group)
+        found = await self._ask(DescribeConsumers(group))
+        topics = {topic for member in found.members for topic in member.topics} | set(found.names.values())
+        for refusal in self.refusals(caller, DESCRIBE_TOPIC, _partitions(sorted(topics))).values():
+            raise refusal
+        return found
+
     async def delete(self, group: str, caller: Caller) -> None:
         self._access.check(caller, DELETE_GROUP, group)
         noted = partial(self._access.changed, caller, DELETE_GROUP, group)
@@ -437,3 +447,8 @@ class GroupHandlers:
         if deleted:
             self._access.changed(caller, DELETE_GROUP, group, offsets_of=deleted)
         return {**answer, **refused}
+
+
+def _partitions(topics: Iterable[str]) -> list[TopicPartition]:
+    """One of each topic."""
+    return [TopicPartition(topic, 0) for topic in topics]

@@ -22,7 +22,7 @@ def group_apis(
 ) -> tuple[Api[Any, Any], ...]:
     """A join, a sync and a heartbeat end with their connection: without it their member is not there."""
     members = MembersApi(groups, rebalance_timeout_ms_max=settings.group_rebalance_timeout_ms_max)
-    consumers = ConsumersApi(groups)
+    consumers = ConsumersApi(groups, access)
     offsets = GroupOffsetsApi(groups)
     administration = GroupAdministrationApi(groups, access)
     large = Answers(clock)
@@ -38,5 +38,6 @@ def group_apis(
         Api(apis.OFFSET_DELETE, answered(offsets.delete), changes=True),
         Api(apis.LIST_GROUPS, large.bounded(administration.list)),
         Api(apis.DESCRIBE_GROUPS, large.bounded(administration.describe)),
+        Api(apis.CONSUMER_GROUP_DESCRIBE, large.bounded(consumers.describe)),
         Api(apis.DELETE_GROUPS, answered(administration.delete), changes=True),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping, Set, Sized
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -239,7 +239,7 @@ class OffsetKeeper:
         self.check_size("deletion", request.partitions)
         if group.state is GroupState.DEAD:
             raise CoordinatorNotAvailable(group.reason)
-        read = frozenset[str]() if group.vacant else subscribed_topics(group)
+        read = _read_topics(group)
         if read is None:
             raise _has_members(group)
         results: dict[TopicPartition, StrandlineError | None] = dict.fromkeys(request.partitions)
@@ -347,3 +347,12 @@ class OffsetKeeper:
 
 def _has_members(group: Group) -> StrandlineError:
     return NonEmptyGroup(f"group {group.name} is {group.shown_state} with {group.members_count} members")
+
+
+def _read_topics(group: Group) -> Set[str] | None:
+    """The topics that members read; None if that is not known."""
+    if group.vacant:
+        return frozenset()
+    return (
+        subscribed_topics(group) if group.consumers is None else frozenset(group.consumers.core.subscribed())
+    )

@@ -13,7 +13,6 @@ OTHER: Final = "other"
 """An API that Kafka does not have either."""
 
 _TOKENS: Final = ": there are no delegation tokens"
-_NOT_YET: Final = ": groups of the consumer protocol are listed, and not described yet (KIP-848)"
 _NO_SHARES: Final = ": there are no share groups (KIP-932), so use a consumer"
 _NO_STREAMS: Final = ": leave group.protocol=streams out (KIP-1071)"
 _ZOOKEEPER: Final = ": the metadata is in ZooKeeper, and no quorum of Kafka's"
@@ -27,7 +26,6 @@ UNSERVED: Final = {
     41: ("DescribeDelegationToken", _TOKENS),
     55: ("DescribeQuorum", _ZOOKEEPER),
     57: ("UpdateFeatures", ": each version of strandline has its features"),
-    69: ("ConsumerGroupDescribe", _NOT_YET),
     71: ("GetTelemetrySubscriptions", _TELEMETRY),
     72: ("PushTelemetry", _TELEMETRY),
     76: ("ShareGroupHeartbeat", _NO_SHARES),

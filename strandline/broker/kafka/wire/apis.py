@@ -116,6 +116,9 @@ SYNC_GROUP: Final = ApiWire(14, "SyncGroup", 0, 5, 4, membership.SYNC_REQUEST, m
 CONSUMER_GROUP_HEARTBEAT: Final = ApiWire(
     68, "ConsumerGroupHeartbeat", 0, 1, 0, consumers.HEARTBEAT_REQUEST, consumers.HEARTBEAT_ANSWER
 )
+CONSUMER_GROUP_DESCRIBE: Final = ApiWire(
+    69, "ConsumerGroupDescribe", 0, 1, 0, consumers.DESCRIBE_REQUEST, consumers.DESCRIBE_ANSWER
+)
 DESCRIBE_GROUPS: Final = ApiWire(
     15, "DescribeGroups", 0, 6, 5, administration.DESCRIBE_REQUEST, administration.DESCRIBE_ANSWER
 )

@@ -13,6 +13,7 @@ from strandline.broker.core.consumer_groups.records import (
     CURRENT,
     EPOCH,
     MEMBER,
+    OF_MEMBERS,
     TARGET,
     TARGET_EPOCH,
     ConsumerKey,
@@ -58,27 +59,24 @@ def test_records_have_the_layouts_of_kafka() -> None:
     """ConsumerGroupMetadata, ConsumerGroupMemberMetadata, ConsumerGroupTargetAssignmentMember and
     ConsumerGroupCurrentMemberAssignment of Kafka 4.4: all of version 0."""
     at = PartitionKey(TOPIC, PartitionId(2))
-    expected = {
-        ConsumerRecord(ConsumerKey(EPOCH, "g"), EpochValue(7, 1)): (
-            "0003 0001 67", "0000 00000007 01 00 08 0000000000000001",
-        ),
-        ConsumerRecord(
-            ConsumerKey(MEMBER, "g", "m"), MemberValue("i", None, "c", "h", ("t",), "", 5, "range")
-        ): (
-            "0005 0001 67 0001 6d",
+    expected = (
+        (EPOCH, EpochValue(7, 1), "0000 00000007 01 00 08 0000000000000001"),
+        (
+            MEMBER,
+            MemberValue("i", None, "c", "h", ("t",), "", 5, "range"),
             "0000 02 69 00 02 63 02 68 02 02 74 01 00000005 06 72616e6765 00",
         ),
-        ConsumerRecord(ConsumerKey(TARGET, "g", "m"), TargetValue(frozenset([at]))): (
-            "0007 0001 67 0001 6d", f"0000 02 {TOPIC} 02 00000002 00 00",
-        ),
-        ConsumerRecord(
-            ConsumerKey(CURRENT, "g", "m"), CurrentValue(4, 3, MemberState.STABLE, {at: 3}, {})
-        ): (
-            "0008 0001 67 0001 6d",
+        (TARGET_EPOCH, TargetEpochValue(7, 2), "0000 00000007 01 00 08 0000000000000002"),
+        (TARGET, TargetValue(frozenset([at])), f"0000 02 {TOPIC} 02 00000002 00 00"),
+        (
+            CURRENT,
+            CurrentValue(4, 3, MemberState.STABLE, {at: 3}, {}),
             f"0000 00000004 00000003 00 02 {TOPIC} 02 00000002 01 00 05 02 00000003 01 00",
         ),
-    }  # fmt: skip
-    for record, (key, value) in expected.items():
+    )
+    for type_, of_group, value in expected:
+        key = f"{type_:04x} 0001 67" + (" 0001 6d" if type_ in OF_MEMBERS else "")
+        record = ConsumerRecord(ConsumerKey(type_, "g", "m" if type_ in OF_MEMBERS else ""), of_group)
         assert record.encoded() == (bytes.fromhex(key), bytes.fromhex(value), ())
 
 

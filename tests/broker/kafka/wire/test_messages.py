@@ -137,7 +137,7 @@ def test_a_version_that_is_not_served_is_malformed(wire: ApiWire[Any, Any]) -> N
 
 
 @pytest.mark.parametrize(
-    ("key", "what"), [(68, "ConsumerGroupHeartbeat.*group.protocol=consumer"), (76, "ShareGroupHeartbeat")]
+    ("key", "what"), [(88, "StreamsGroupHeartbeat.*group.protocol=streams"), (76, "ShareGroupHeartbeat")]
 )
 def test_an_api_that_clients_may_ask_for_unnamed_is_named_in_the_refusal(key: int, what: str) -> None:
     """It goes to the broker's log: the client hears nothing but the end of its connection."""

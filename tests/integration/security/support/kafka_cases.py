@@ -56,6 +56,7 @@ from strandline.broker.kafka.wire.groups.administration import (
     DescribeGroupsRequest,
     ListGroupsRequest,
 )
+from strandline.broker.kafka.wire.groups.consumers import ConsumerDescribeRequest, ConsumerHeartbeatRequest
 from strandline.broker.kafka.wire.groups.membership import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -175,6 +176,12 @@ KAFKA_CASES: Final = (
         (READ_GROUP,),
     ),
     Case(apis.HEARTBEAT, HeartbeatRequest(GROUP, 1, NO_MEMBER), (READ_GROUP,)),
+    Case(
+        apis.CONSUMER_GROUP_HEARTBEAT,
+        ConsumerHeartbeatRequest(GROUP, "m", 1, topics=(TOPIC,)),
+        (READ_GROUP, DESCRIBE_TOPIC),
+    ),
+    Case(apis.CONSUMER_GROUP_DESCRIBE, ConsumerDescribeRequest((GROUP,)), (DESCRIBE_GROUP,)),
     Case(apis.LEAVE_GROUP, LEAVE, (READ_GROUP,)),
     Case(apis.LEAVE_GROUP, LEAVE, (DELETE_GROUP,), label="of others"),
     Case(

@@ -1,22 +1,33 @@
-"""Answers ConsumerGroupHeartbeat."""
+"""Answers ConsumerGroupHeartbeat and ConsumerGroupDescribe."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Final
 
 from strandline.broker.groups.handlers import GroupHandlers
+from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.errors import code_of
+from strandline.broker.kafka.handlers.operations import operations_of
 from strandline.broker.kafka.wire.groups.consumers import (
     Assignment,
+    ConsumerDescribeAnswer,
+    ConsumerDescribeRequest,
+    ConsumerDescription,
+    ConsumerGroupDescription,
     ConsumerHeartbeatAnswer,
     ConsumerHeartbeatRequest,
+    NamedAssignment,
+    NamedNumbers,
     TopicNumbers,
 )
-from strandline.errors import InvalidGroupId, InvalidRequest, StrandlineError
+from strandline.errors import ErrorCode, InvalidGroupId, InvalidRequest, StrandlineError
 from strandline.ids import PartitionId, PartitionKey, TopicId
-from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat
+from strandline.security.access import Access
+from strandline.security.acls import ResourceType
+from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat, DescribedConsumerGroup
 
 OWN_ID_SINCE: Final = 1
 """From this version on, a member makes its id (KIP-1082); before, it may ask for one when it joins."""
@@ -25,8 +36,9 @@ OWN_ID_SINCE: Final = 1
 class ConsumersApi:
     """For all connections of one broker."""
 
-    def __init__(self, groups: GroupHandlers) -> None:
+    def __init__(self, groups: GroupHandlers, access: Access) -> None:
         self._groups = groups
+        self._access = access
 
     async def heartbeat(self, request: ConsumerHeartbeatRequest, call: Call) -> ConsumerHeartbeatAnswer:
         try:
@@ -64,6 +76,73 @@ class ConsumersApi:
             owned,
             call.header.client_id,
         )
+
+    async def describe(
+        self, request: ConsumerDescribeRequest, call: Call, size: AnswerSize
+    ) -> ConsumerDescribeAnswer:
+        """Clients ask again for groups that get COORDINATOR_LOAD_IN_PROGRESS, since the answer is full."""
+        found = [await self._describe_one(group, call, size) for group in request.groups]
+        if request.operations:
+            found = [self._with_operations(each, call) for each in found]
+        return ConsumerDescribeAnswer(tuple(found))
+
+    def _with_operations(self, group: ConsumerGroupDescription, call: Call) -> ConsumerGroupDescription:
+        if group.error:
+            return group
+        operations = operations_of(self._access, call.caller, ResourceType.GROUP, group.group)
+        return group._replace(operations=operations)
+
+    async def _describe_one(self, group: str, call: Call, size: AnswerSize) -> ConsumerGroupDescription:
+        await size.add(group)
+        if size.full:
+            return ConsumerGroupDescription(group, int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        try:
+            found = _described(await self._groups.describe_consumers(group, call.caller))
+        except StrandlineError as error:
+            return ConsumerGroupDescription(group, code_of(error), error.message)
+        for member in found.members:
+            await size.add(member.member, member.client_id, *member.topics, member.pattern or "")
+        return found
+
+
+def _described(group: DescribedConsumerGroup) -> ConsumerGroupDescription:
+    """Hosts look as those of Kafka's brokers, whose Java writes an address after the name of its host."""
+    return ConsumerGroupDescription(
+        group.group,
+        0,
+        None,
+        group.state,
+        group.epoch,
+        group.target_epoch,
+        group.assignor,
+        tuple(
+            ConsumerDescription(
+                member.member,
+                member.instance,
+                member.rack,
+                member.epoch,
+                member.client_id,
+                f"/{member.host}",
+                member.topics,
+                member.pattern or None,
+                _named(member.assigned, group.names),
+                _named(member.target, group.names),
+            )
+            for member in group.members
+        ),
+    )
+
+
+def _named(keys: Iterable[PartitionKey], names: Mapping[TopicId, str]) -> NamedAssignment:
+    topics = groupby(keys, key=lambda key: key.topic_id)
+    return NamedAssignment(
+        tuple(
+            [
+                NamedNumbers(topic_id, names[topic_id], tuple([key.partition for key in found]))
+                for topic_id, found in topics
+            ]
+        )
+    )
 
 
 def _assignment(beat: ConsumerBeat) -> Assignment | None:
