@@ -14,9 +14,9 @@ GENERATED: Final = "*_pb2*.py"
 
 CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 904,
-    "strandline/adapters": 14_200,
+    "strandline/adapters": 14_260,
     "strandline/auditing": 1_170,
-    "strandline/broker": 43_770,
+    "strandline/broker": 44_070,
     "strandline/cli": 6_910,
     "strandline/client": 6_080,
     "strandline/config": 1_745,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 13_400,
-    "tests": 145_120,
+    "tests": 145_320,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

@@ -35,6 +35,7 @@ from strandline.errors.groups import GroupSubscribedToTopic as GroupSubscribedTo
 from strandline.errors.groups import IllegalGeneration as IllegalGeneration
 from strandline.errors.groups import InconsistentGroupProtocol as InconsistentGroupProtocol
 from strandline.errors.groups import InvalidGroupId as InvalidGroupId
+from strandline.errors.groups import InvalidRegularExpression as InvalidRegularExpression
 from strandline.errors.groups import InvalidSessionTimeout as InvalidSessionTimeout
 from strandline.errors.groups import MemberIdRequired as MemberIdRequired
 from strandline.errors.groups import NonEmptyGroup as NonEmptyGroup

@@ -118,3 +118,9 @@ class UnsupportedAssignor(StrandlineError):
     """No assignor of the coordinator has this name."""
 
     code = ErrorCode.UNSUPPORTED_ASSIGNOR
+
+
+class InvalidRegularExpression(StrandlineError):
+    """The pattern is not one of RE2."""
+
+    code = ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -21,7 +21,7 @@ from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config.services.broker import BrokerSettings
 from strandline.errors import CoordinationError
-from strandline.ids import TopicPartition
+from strandline.ids import INTERNAL_PREFIX, TopicPartition
 from strandline.ports import Coordination, NoNode
 from strandline.vocabulary.parsing.typed_json import INT32_MAX
 from strandline.vocabulary.transactions import Marker
@@ -63,6 +63,9 @@ class Coordinators(LedPartitions[GroupPartition]):
         self._publish = publish
         self._topics_now = topics_now
         self._ids: Set[str] = frozenset()
+        self.topic_names: tuple[str, ...] = ()
+        """All topics but internal ones as they were last read, by name. It is the same tuple until they
+        change."""
 
     def _make(self, leadership: Leadership, around: Surroundings) -> GroupPartition:
         return GroupPartition(leadership, Coordinator(self._limits), around, self._publish)
@@ -100,6 +103,7 @@ class Coordinators(LedPartitions[GroupPartition]):
             except CoordinationError:
                 continue  # the next reading will do
             gone, there = there - found, found
+            self.take_names(found)
             if gone:
                 for partition in self:
                     partition.follow_topics(SeenTopics(marks.get(partition, 0), gone))
@@ -107,6 +111,11 @@ class Coordinators(LedPartitions[GroupPartition]):
                 await self._follow_ids(partition, ids)
             for partition in self:
                 await self._follow_subscriptions(partition)
+
+    def take_names(self, found: Iterable[str]) -> None:
+        """All topics as they are now."""
+        names = tuple(sorted(name for name in found if not name.startswith(INTERNAL_PREFIX)))
+        self.topic_names = self.topic_names if self.topic_names == names else names
 
     async def _incarnations(self, session: Coordination) -> Set[str]:
         """The ids of all topics; the same set as before if none came or went."""

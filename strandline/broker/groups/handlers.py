@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Final, Protocol
 from uuid import UUID
 
+from strandline.adapters.patterns import matching, pattern_of
 from strandline.broker.coordinators.finding import CoordinatorFinder
 from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.groups.limits import check_group
@@ -32,7 +34,7 @@ from strandline.broker.core.groups.requests import (
 )
 from strandline.broker.core.groups.state.present_topics import PresentTopics
 from strandline.broker.groups.coordinators import Coordinators, subscribed_now
-from strandline.broker.groups.partition import GROUPS
+from strandline.broker.groups.partition import GROUPS, GroupPartition
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics, offsets_topic
 from strandline.broker.replicas.manager import ReplicaManager
@@ -212,8 +214,37 @@ class GroupHandlers:
             raise refusal
         check_group(request.group)
         partition = await self._finder.here(request.group)
-        seen = await self._subscribed([*topics, *partition.unseen(request.group)])
-        return await partition.ask(ConsumerBeats(request, caller.host, seen), by)
+        chosen = await self._chosen(partition, request, caller)
+        by_pattern = chain.from_iterable(chosen.values())
+        seen = await self._subscribed(dict.fromkeys([*topics, *by_pattern, *partition.unseen(request.group)]))
+        return await partition.ask(ConsumerBeats(request, caller.host, seen, chosen), by)
+
+    async def _chosen(
+        self, partition: GroupPartition, request: ConsumerHeartbeat, caller: Caller
+    ) -> dict[str, tuple[str, ...]]:
+        """The topics that the member's pattern chooses, of those that the caller may see; nothing if it was
+        evaluated with the present topics already. Raises InvalidRegularExpression,
+        CoordinatorNotAvailable."""
+        known = partition.pattern_of(request.group, request.member)
+        pattern = known if request.pattern is None else request.pattern
+        if not pattern or request.epoch < 0:
+            return {}
+        pattern_of(pattern)  # refused before anything is read for it
+        before = partition.evaluated(request.group, pattern)
+        if pattern != known or before is None:
+            self._coordinators.take_names(await self._view.all_topics())
+        names = self._coordinators.topic_names
+        if pattern == known and before is names:
+            return {}
+        found = await self._manager.host.threads.run(matching, pattern, names)
+        visible, slices = list[str](), Slices(self._manager.clock)
+        for name in found:
+            if slices.used_up:
+                await slices.next()
+            if self._access.allowed(caller, DESCRIBE_TOPIC, name):
+                visible.append(name)
+        partition.note_evaluated(request.group, pattern, names)
+        return {pattern: tuple(visible)}
 
     async def _subscribed(self, topics: Collection[str]) -> dict[str, Topic | None]:
         """Raises CoordinatorNotAvailable while ZooKeeper does not show one of them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from strandline.broker.coordinators.kind import Kind, LogLines
@@ -18,6 +18,9 @@ from strandline.ids import OFFSETS_TOPIC
 from strandline.records import Record
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Answered, Asks
+
+EVALUATED_MAX: Final = 1_000
+"""Patterns of which it is kept with which topics they were evaluated; others are evaluated again."""
 
 GROUPS: Final = Kind(
     OFFSETS_TOPIC,
@@ -52,6 +55,8 @@ class GroupPartition(CoordinatorPartition[Publish]):
         the first of them commits. What follows it is a new transaction, and has no offsets here yet."""
         self._gone_meanwhile: set[str] = set()
         """Topics that were deleted while the groups were being read."""
+        self._evaluated: dict[tuple[str, str], Sequence[str]] = {}
+        """By group and pattern, the topics with which it was evaluated, the last one at the end."""
         self._looked_at = ""
         """The last subscribed topic that was looked at."""
         self.followed: Set[str] | None = None
@@ -101,6 +106,21 @@ class GroupPartition(CoordinatorPartition[Publish]):
     def unseen(self, group: str) -> list[str]:
         """Topics that members of this group subscribe to, and that it does not know."""
         return self._groups.unseen(group)
+
+    def pattern_of(self, group: str, member: str) -> str:
+        """The pattern of a member; empty if there is no such member, or it has none."""
+        return self._groups.pattern_of(group, member)
+
+    def evaluated(self, group: str, pattern: str) -> Sequence[str] | None:
+        """The topics with which the pattern was evaluated for the group; None: not here, or long ago."""
+        return self._evaluated.get((group, pattern))
+
+    def note_evaluated(self, group: str, pattern: str, names: Sequence[str]) -> None:
+        """The pattern is evaluated with these topics."""
+        self._evaluated.pop((group, pattern), None)
+        self._evaluated[group, pattern] = names
+        if len(self._evaluated) > EVALUATED_MAX:
+            del self._evaluated[next(iter(self._evaluated))]
 
     def subscribed(self, most: int) -> list[str]:
         """Up to `most` topics that members of the consumer protocol subscribe to: all in turn."""

@@ -28,6 +28,7 @@ from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     BrokerNotAvailable,
     CoordinationError,
+    CoordinatorNotAvailable,
     LeaderNotAvailable,
     NotLeaderOrFollower,
     StrandlineError,
@@ -151,6 +152,15 @@ class ClusterView:
             self._counts.pop(name, None)
         self._counts.update(found)
         return found
+
+    async def all_topics(self) -> list[str]:
+        """The names of all topics, by a reading that begins now. Raises CoordinatorNotAvailable while
+        ZooKeeper does not answer quickly."""
+        try:
+            await self._prompt.sync()
+            return znodes.topic_names(await self._prompt.children(znodes.TOPICS))
+        except CoordinationError as error:
+            raise CoordinatorNotAvailable(f"topics cannot be read from ZooKeeper now: {error}") from error
 
     def has(self, partition: TopicPartition) -> bool:
         """True if the partition existed when its topic was last asked for. It costs no reading."""

@@ -8,7 +8,7 @@ change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from strandline.broker.core.consumer_groups.change import Change
 from strandline.broker.core.consumer_groups.group import ConsumerGroup
@@ -34,6 +34,8 @@ class Arrived:
     topics: Mapping[str, Topic | None]
     members_max: int
     interval_ms: int
+    chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The topics of patterns that were evaluated anew."""
 
 
 def beat(change: Change, arrived: Arrived) -> ConsumerBeat:
@@ -51,7 +53,10 @@ def beat(change: Change, arrived: Arrived) -> ConsumerBeat:
         before = replace(old, member=request.member, epoch=JOINS, previous_epoch=JOINS)
         change.replace(old, before)
     member = _updated(before, arrived)
-    change.put(member)
+    if member is not old:
+        change.put(member)
+    for pattern, chosen in arrived.chosen.items():
+        change.resolve(pattern, chosen)
     change.see(arrived.topics, member.member)
     changed = (member.topics, member.pattern) != (before.topics, before.pattern)
     _bump(change, before if old is not None else None, member)

@@ -8,6 +8,7 @@ be written, the log may have any: the next change writes their subjects again, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from functools import partial
 
 from strandline.broker.core.consumer_groups.group import ConsumerGroup
 from strandline.broker.core.consumer_groups.member import ConsumerMember
@@ -16,6 +17,7 @@ from strandline.broker.core.consumer_groups.records import (
     CURRENT,
     EPOCH,
     MEMBER,
+    PATTERN,
     TARGET,
     TARGET_EPOCH,
     ConsumerKey,
@@ -24,6 +26,7 @@ from strandline.broker.core.consumer_groups.records import (
     CurrentValue,
     EpochValue,
     MemberValue,
+    PatternValue,
     TargetEpochValue,
     TargetValue,
 )
@@ -81,7 +84,7 @@ class Change:
     def reconcile(self, member_id: str, owned: tuple[PartitionKey, ...] | None, *, changed: bool) -> None:
         """Brings the member one step closer to its target."""
         group, member = self.group, self.group.members[member_id]
-        subscribed = group.subscribed_ids(member)
+        subscribed = partial(group.subscribed_ids, member)
         target = Target(group.target_epoch, group.target_of(member_id), subscribed, group.is_free)
         after = reconciled(member, target, owned, changed=changed)
         if after is not member:
@@ -111,10 +114,23 @@ class Change:
             if group.members and stored != group.hash():
                 self.bump("topics changed before this coordinator took over", "")
 
+    def resolve(self, pattern: str, topics: tuple[str, ...]) -> None:
+        """The pattern matches these topics now. Others than before begin an epoch."""
+        before = self.group.patterns.get(pattern)
+        if before == topics:
+            return
+        self.group.resolve(pattern, topics)
+        self._write(PATTERN, PatternValue(topics, self._now_ms), pattern)
+        if before is not None:
+            self.bump(f"pattern {pattern} matches {len(topics)} topics, {len(before)} before", "")
+
     def settle(self) -> None:
         """Ends the turn's decisions: computes the target of a new epoch, if all of its topics were looked
         at."""
         group = self.group
+        for pattern in group.unused_patterns():
+            group.resolve(pattern, None)
+            self._write(PATTERN, None, pattern)
         if self.bumped:
             self._write(EPOCH, EpochValue(group.epoch, group.hash()))
         if group.target_epoch >= group.epoch or (group.members and group.unseen()):
@@ -136,29 +152,34 @@ class Change:
         """Writes these subjects as they are."""
         for key in keys:
             if key not in self._records:
-                self._write(key.type, self._value(key), key.member)
+                self._write(key.type, self._value(key), key.subject)
 
     def _value(self, key: ConsumerKey) -> ConsumerValue | None:
-        group, member = self.group, self.group.members.get(key.member)
+        group, member = self.group, self.group.members.get(key.subject)
         if key.type == EPOCH:
             return EpochValue(group.epoch, group.hash())
         if key.type == TARGET_EPOCH:
             return TargetEpochValue(group.target_epoch, self._now_ms)
+        if key.type == PATTERN:
+            found = group.patterns.get(key.subject)
+            return None if found is None else PatternValue(found, self._now_ms)
         if member is None:
             return None
         if key.type == TARGET:
-            return TargetValue(group.target_of(key.member))
+            return TargetValue(group.target_of(key.subject))
         return MemberValue.of(member) if key.type == MEMBER else CurrentValue.of(member)
 
     def end(self) -> None:
         """The group is gone, or becomes one of another kind."""
         for member_id in tuple(self.group.members):
             self.remove(member_id)
+        for pattern in self.group.unused_patterns():
+            self._write(PATTERN, None, pattern)
         self._write(TARGET_EPOCH, None)
         self._write(EPOCH, None)
 
-    def _write(self, type_: int, value: ConsumerValue | None, member: str = "") -> None:
-        key = ConsumerKey(type_, self._name, member)
+    def _write(self, type_: int, value: ConsumerValue | None, subject: str = "") -> None:
+        key = ConsumerKey(type_, self._name, subject)
         self._records.pop(key, None)
         self._records[key] = value
 

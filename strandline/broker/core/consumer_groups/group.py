@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Set
 from enum import Enum
+from itertools import chain
 from typing import Final
 
 from strandline.broker.core.consumer_groups.member import ConsumerMember, MemberState
 from strandline.broker.core.consumer_groups.topics import Topic, topics_hash
 from strandline.ids import PartitionKey, TopicId
 
+CHOSEN_BYTES: Final = 128
+"""An estimate of a topic's name among those that a pattern chose."""
 NOTHING: Final[Set[PartitionKey]] = frozenset()
 
 
@@ -34,11 +37,14 @@ class ConsumerGroup:
     is the epoch for which the target was computed."""
 
     __slots__ = (
+        "_all_seen",
+        "_patterns",
         "_subscriptions",
         "caused_by",
         "epoch",
         "members",
         "owners",
+        "patterns",
         "reason",
         "state_bytes",
         "statics",
@@ -67,7 +73,11 @@ class ConsumerGroup:
         """Why the last epoch began, in words."""
         self.caused_by = ""
         self.state_bytes = 0
-        self._subscriptions: Counter[str] = Counter()
+        self.patterns: dict[str, tuple[str, ...]] = {}
+        """The topics that each pattern chose when it was last evaluated."""
+        self._subscriptions: Counter[str] = Counter()  # members by the topics that they name
+        self._patterns: Counter[str] = Counter()  # members by pattern
+        self._all_seen = False  # true once no subscribed topic is missing in `topics`, until one may be
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -106,11 +116,16 @@ class ConsumerGroup:
         return member
 
     def _count(self, member: ConsumerMember, sign: int) -> None:
+        self._all_seen = False
         self.state_bytes += sign * member.state_bytes
         for topic in member.topics:
             self._subscriptions[topic] += sign
             if not self._subscriptions[topic]:
                 del self._subscriptions[topic]
+        if member.pattern:
+            self._patterns[member.pattern] += sign
+            if not self._patterns[member.pattern]:
+                del self._patterns[member.pattern]
         if sign < 0:
             for key in (*member.assigned, *member.revoking):
                 if self.owners.get(key) == member.member:
@@ -130,16 +145,37 @@ class ConsumerGroup:
 
     def subscribed(self) -> list[str]:
         """The topics that members subscribe to, by name."""
-        return sorted(self._subscriptions)
+        return sorted(self._subscribed())
 
-    def subscribed_ids(self, member: ConsumerMember) -> Set[TopicId]:
+    def _subscribed(self) -> Set[str]:
+        chosen = (self.patterns.get(pattern, ()) for pattern in self._patterns)
+        return self._subscriptions.keys() | set(chain.from_iterable(chosen))
+
+    def subscribed_ids(self, member: ConsumerMember) -> frozenset[TopicId]:
         """The topics of one member that exist, as far as they were looked at."""
-        found = (self.topics.get(name) for name in member.topics)
-        return {topic.topic_id for topic in found if topic is not None}
+        names = (*member.topics, *self.patterns.get(member.pattern, ()))
+        found = (self.topics.get(name) for name in names)
+        return frozenset([topic.topic_id for topic in found if topic is not None])
+
+    def resolve(self, pattern: str, topics: tuple[str, ...] | None) -> None:
+        """The topics that a pattern chooses now; None to forget it."""
+        self._all_seen = False
+        before = self.patterns.pop(pattern, ())
+        if topics is not None:
+            self.patterns[pattern] = topics
+        self.state_bytes += CHOSEN_BYTES * (len(topics or ()) - len(before))
+
+    def unused_patterns(self) -> list[str]:
+        """Patterns that no member has now."""
+        return [pattern for pattern in self.patterns if pattern not in self._patterns]
 
     def unseen(self) -> list[str]:
-        """Subscribed topics that were not looked at yet."""
-        return sorted(self._subscriptions.keys() - self.topics.keys())
+        """Subscribed topics that were not looked at yet. Each heartbeat asks."""
+        if self._all_seen:
+            return []
+        found = sorted(self._subscribed() - self.topics.keys())
+        self._all_seen = not found
+        return found
 
     def known_topics(self) -> dict[str, Topic]:
         """The subscribed topics that exist."""
@@ -149,7 +185,7 @@ class ConsumerGroup:
     def see(self, seen: Mapping[str, Topic | None]) -> None:
         """These topics as they are now. What no member subscribes to is forgotten."""
         self.topics.update(seen)
-        for name in sorted(self.topics.keys() - self._subscriptions.keys()):
+        for name in sorted(self.topics.keys() - self._subscribed()):
             del self.topics[name]
 
     def hash(self) -> int:

@@ -8,11 +8,13 @@ from strandline.broker.core.consumer_groups.group import ConsumerGroup
 from strandline.broker.core.consumer_groups.member import ConsumerMember
 from strandline.broker.core.consumer_groups.records import (
     MEMBER,
+    PATTERN,
     TARGET,
     ConsumerRecord,
     CurrentValue,
     EpochValue,
     MemberValue,
+    PatternValue,
     TargetEpochValue,
     TargetValue,
 )
@@ -21,7 +23,7 @@ from strandline.broker.core.consumer_groups.records import (
 def load(group: ConsumerGroup, record: ConsumerRecord) -> None:
     """Replays one record. In a compacted log, records of a member may be in any order, and some may be
     missing."""
-    key, member_id = record.key, record.key.member
+    key, member_id = record.key, record.key.subject
     match record.value:
         case EpochValue(epoch, topics_hash):
             group.epoch, group.stored_hash = epoch, topics_hash
@@ -29,6 +31,8 @@ def load(group: ConsumerGroup, record: ConsumerRecord) -> None:
             group.target_epoch = epoch
         case TargetValue(partitions):
             group.targets[member_id] = partitions
+        case PatternValue(topics, _, _):
+            group.resolve(key.subject, topics)
         case MemberValue() as said:
             group.put(
                 replace(
@@ -58,6 +62,8 @@ def load(group: ConsumerGroup, record: ConsumerRecord) -> None:
             group.remove(member_id)
         case None if key.type == TARGET:
             group.targets.pop(member_id, None)
+        case None if key.type == PATTERN:
+            group.resolve(key.subject, None)
 
 
 def loaded(group: ConsumerGroup) -> None:
@@ -66,5 +72,7 @@ def loaded(group: ConsumerGroup) -> None:
     unsaid = [member.member for member in group.members.values() if member.rebalance_timeout_ms < 0]
     for member_id in unsaid:
         group.remove(member_id)
+    for pattern in group.unused_patterns():
+        group.resolve(pattern, None)
     for member_id in [member_id for member_id in group.targets if member_id not in group.members]:
         del group.targets[member_id]

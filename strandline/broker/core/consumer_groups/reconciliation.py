@@ -22,8 +22,8 @@ class Target(NamedTuple):
 
     epoch: int
     partitions: Set[PartitionKey]
-    subscribed: Set[TopicId]
-    """The topics that the member subscribes to; partitions of others are taken from it."""
+    subscribed: Callable[[], Set[TopicId]]
+    """Finds the topics that the member subscribes to; partitions of others are taken from it."""
     is_free: Callable[[PartitionKey], bool]
     """True for a partition that no member has."""
 
@@ -48,7 +48,8 @@ def _without_others(
     member: ConsumerMember, target: Target, owned: Collection[PartitionKey] | None
 ) -> ConsumerMember:
     """The member without partitions of topics to which it no longer subscribes. Its target comes later."""
-    taken = {key: epoch for key, epoch in member.assigned.items() if key.topic_id not in target.subscribed}
+    subscribed = target.subscribed()
+    taken = {key: epoch for key, epoch in member.assigned.items() if key.topic_id not in subscribed}
     if not taken:
         return member
     kept = {key: epoch for key, epoch in member.assigned.items() if key not in taken}
@@ -59,7 +60,8 @@ def _without_others(
 
 
 def _next(member: ConsumerMember, target: Target, owned: Collection[PartitionKey] | None) -> ConsumerMember:
-    wanted = {key for key in target.partitions if key.topic_id in target.subscribed}
+    subscribed = target.subscribed()
+    wanted = {key for key in target.partitions if key.topic_id in subscribed}
     kept = {key: epoch for key, epoch in member.assigned.items() if key in wanted}
     revoking = {key: epoch for key, epoch in member.assigned.items() if key not in wanted}
     if revoking and _has_any(owned, revoking):

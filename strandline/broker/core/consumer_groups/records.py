@@ -11,6 +11,7 @@ fields.
     7      group, member   the member's target
     8      group, member   the member's epochs, state, partitions, and those that it has to give up; tag 0 of
                            a topic: the epochs in which its partitions were assigned
+    16     group, pattern  the topics that a regular expression chose when it was last evaluated
 
 Each record says all of its subject, so it replaces the one before, and a tombstone ends it.
 """
@@ -33,10 +34,10 @@ from strandline.broker.core.coordinators.record_writer import (
 from strandline.errors import InvalidRecord
 from strandline.ids import PartitionId, PartitionKey, TopicId
 
-EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT = 3, 5, 6, 7, 8
+EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT, PATTERN = 3, 5, 6, 7, 8, 16
 """Types of keys."""
-TYPES: Final = (EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT)
-OF_MEMBERS: Final = (MEMBER, TARGET, CURRENT)
+TYPES: Final = (EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT, PATTERN)
+OF_SUBJECTS: Final = (MEMBER, TARGET, CURRENT, PATTERN)
 
 VALUE_VERSION: Final = 0
 UUID_BYTES: Final = 16
@@ -50,15 +51,15 @@ class UnreadableConsumerRecord(InvalidRecord):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerKey:
-    """`member` is empty in the types that are of the group as a whole."""
+    """`subject`: a member or a pattern; empty in the types that are of the group as a whole."""
 
     type: int
     group: str
-    member: str = ""
+    subject: str = ""
 
     def encoded(self) -> bytes:
         head = INT16.pack(self.type) + string(self.group)
-        return head + string(self.member) if self.type in OF_MEMBERS else head
+        return head + string(self.subject) if self.type in OF_SUBJECTS else head
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,21 @@ class CurrentValue:
         )
 
 
-ConsumerValue = EpochValue | MemberValue | TargetEpochValue | TargetValue | CurrentValue
+@dataclass(frozen=True, slots=True)
+class PatternValue:
+    """`version`: 0, since topics have none here."""
+
+    topics: tuple[str, ...]
+    at_ms: int
+    version: int = 0
+
+    def encoded(self) -> bytes:
+        topics = compact_array(map(compact_string, self.topics))
+        numbers = INT64.pack(self.version) + INT64.pack(self.at_ms)
+        return INT16.pack(VALUE_VERSION) + topics + numbers + tags({})
+
+
+ConsumerValue = EpochValue | MemberValue | TargetEpochValue | TargetValue | CurrentValue | PatternValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +211,9 @@ def _partitions(keys: Iterable[PartitionKey], epochs: Mapping[PartitionKey, int]
 def decode_consumer_key(type_: int, reader: RecordReader) -> ConsumerKey:
     """The rest of a key whose type was read. Raises UnreadableConsumerRecord."""
     group = reader.string()
-    member = reader.string() if type_ in OF_MEMBERS else ""
+    subject = reader.string() if type_ in OF_SUBJECTS else ""
     reader.end()
-    return ConsumerKey(type_, group, member)
+    return ConsumerKey(type_, group, subject)
 
 
 def decode_consumer_value(key: ConsumerKey, data: bytes) -> ConsumerValue:
@@ -218,10 +233,10 @@ def check_consumer_value(key: ConsumerKey, value: ConsumerValue) -> None:
         case EpochValue(epoch, _) | TargetEpochValue(epoch, _) if epoch < 0:
             raise UnreadableConsumerRecord(f"group {key.group}: epoch {epoch} is negative")
         case CurrentValue(epoch=epoch) if epoch < LEAVES_FOR_A_WHILE:
-            raise UnreadableConsumerRecord(f"group {key.group}: epoch {epoch} of member {key.member!r}")
+            raise UnreadableConsumerRecord(f"group {key.group}: epoch {epoch} of member {key.subject!r}")
         case MemberValue(instance="") | MemberValue(rebalance_timeout_ms=-1):
             raise UnreadableConsumerRecord(
-                f"group {key.group}: member {key.member!r} of instance {value.instance!r} "
+                f"group {key.group}: member {key.subject!r} of instance {value.instance!r} "
                 f"with a rebalance timeout of {value.rebalance_timeout_ms} ms"
             )
 
@@ -272,6 +287,13 @@ def _current(reader: RecordReader) -> CurrentValue:
     return CurrentValue(epoch, previous, MemberState(state), assigned, revoking)
 
 
+def _pattern(reader: RecordReader) -> PatternValue:
+    topics = tuple(reader.compact_string() for _ in range(reader.compact_length()))
+    version, at_ms = reader.int64(), reader.int64()
+    reader.tags()
+    return PatternValue(topics, at_ms, version)
+
+
 def _read_partitions(reader: RecordReader) -> dict[PartitionKey, int]:
     """With the epochs in which they were assigned; 0 where none is known."""
     found: dict[PartitionKey, int] = {}
@@ -295,4 +317,5 @@ _VALUES: Final[Mapping[int, Callable[[RecordReader], ConsumerValue]]] = {
     TARGET_EPOCH: _target_epoch,
     TARGET: _target,
     CURRENT: _current,
+    PATTERN: _pattern,
 }

@@ -56,6 +56,7 @@ def heartbeat(turn: Turn, group: Group, call: Call[ConsumerBeat], asked: Consume
             asked.topics,
             limits.group_members_max,
             limits.group_consumer_heartbeat_interval_ms,
+            asked.chosen,
         )
         answer = beat(change, arrived)
         if group.consumers is None:

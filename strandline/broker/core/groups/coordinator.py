@@ -97,7 +97,7 @@ class Coordinator:
 
     def states(self) -> list[GroupState]:
         """The state of each known group."""
-        return [group.state for group in self._groups.values()]
+        return [group.counted_state for group in self._groups.values()]
 
     def committed(self) -> Iterator[GroupOffsets]:
         """Each known group with its members and committed offsets, as they are when it is taken."""
@@ -371,6 +371,13 @@ class Coordinator:
         """Topics of this group that it does not know, after its coordinator took over."""
         found = self._groups.get(group)
         return [] if found is None or found.consumers is None else found.consumers.core.unseen()
+
+    def pattern_of(self, group: str, member: str) -> str:
+        """The pattern of a member; empty if there is no such member, or it has none."""
+        found = self._groups.get(group)
+        if found is None or found.consumers is None or member not in found.consumers.core.members:
+            return ""
+        return found.consumers.core.members[member].pattern
 
     def see_topics(self, topics: Mapping[str, Topic | None], now: Instant) -> list[Effect]:
         """Subscribed topics as they are now, None for each that does not exist. No call waits for it."""

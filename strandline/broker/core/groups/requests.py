@@ -54,6 +54,8 @@ class ConsumerBeats(Asks[ConsumerBeat]):
     request: ConsumerHeartbeat
     host: str
     topics: Mapping[str, Topic | None] = field(default_factory=dict)
+    chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The topics that its pattern chooses, if that was evaluated anew."""
 
     @property
     def group(self) -> str:

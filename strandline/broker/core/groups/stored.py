@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from strandline.broker.core.consumer_groups.records import (
+    PATTERN,
     ConsumerKey,
     ConsumerRecord,
     check_consumer_value,
@@ -131,7 +132,8 @@ def check_stored_key(key: Key) -> None:
     """Raises InvalidGroupId, InvalidTopic, InvalidRequest."""
     check_group(key.group)
     if isinstance(key, ConsumerKey):
-        check_id("member id", key.member)
+        if key.type != PATTERN:
+            check_id("member id", key.subject)
         return
     if isinstance(key, OffsetKey) and (wrong := check_name(key.name)) is not None:
         raise wrong

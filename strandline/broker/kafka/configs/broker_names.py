@@ -98,6 +98,14 @@ SETTINGS: Final = (
         "group.max.session.timeout.ms", Kind.INT, "group_session_timeout_ms_max",
         "The longest session timeout of a member.",
     ),
+    SettingName(
+        "group.consumer.session.timeout.ms", Kind.INT, "group_consumer_session_timeout_ms",
+        "How long a member whose coordinator assigns may be silent.",
+    ),
+    SettingName(
+        "group.consumer.heartbeat.interval.ms", Kind.INT, "group_consumer_heartbeat_interval_ms",
+        "How often such a member sends a heartbeat.",
+    ),
     SettingName("group.max.size", Kind.INT, "group_members_max", "Members of one group."),
     SettingName(
         "producer.id.expiration.ms", Kind.INT, "producer_expiry_ms",

@@ -124,7 +124,7 @@ class Group(RuleBasedStateMachine):
             self.play.stage.written()
         self.take()
 
-    @precondition(lambda self: self.play.stage.wanted)
+    @precondition(lambda self: bool(self.play.stage.wanted))
     @rule()
     def a_write_fails(self) -> None:
         self.play.stage.failed()
@@ -140,9 +140,11 @@ class Group(RuleBasedStateMachine):
 
     @rule()
     def pass_time(self) -> None:
-        """Members that are alive are heard of."""
+        """Members that are alive are heard of, and give up in time: the coordinator cannot stop one that
+        does not."""
+        self.log_holds(True)
         for name in "ABCD":
-            self.beat(name, False)
+            self.beat(name, True)
         self.play.stage.later(20)
         self.take()
 

@@ -13,7 +13,7 @@ from strandline.broker.core.consumer_groups.records import (
     CURRENT,
     EPOCH,
     MEMBER,
-    OF_MEMBERS,
+    OF_SUBJECTS,
     TARGET,
     TARGET_EPOCH,
     ConsumerKey,
@@ -75,8 +75,8 @@ def test_records_have_the_layouts_of_kafka() -> None:
         ),
     )
     for type_, of_group, value in expected:
-        key = f"{type_:04x} 0001 67" + (" 0001 6d" if type_ in OF_MEMBERS else "")
-        record = ConsumerRecord(ConsumerKey(type_, "g", "m" if type_ in OF_MEMBERS else ""), of_group)
+        key = f"{type_:04x} 0001 67" + (" 0001 6d" if type_ in OF_SUBJECTS else "")
+        record = ConsumerRecord(ConsumerKey(type_, "g", "m" if type_ in OF_SUBJECTS else ""), of_group)
         assert record.encoded() == (bytes.fromhex(key), bytes.fromhex(value), ())
 
 

@@ -204,3 +204,32 @@ async def test_a_group_goes_when_its_members_have_left(cluster: SimulatedCluster
     assert (await client.heartbeat("g", "a", 0)).epoch == 2
     await client.heartbeat("g", "a", -1)
     assert (await client.stable("g")).generation == 1
+
+
+@on_virtual_time
+async def test_a_pattern_chooses_topics_as_they_come_and_go(cluster: SimulatedCluster) -> None:
+    """RE2, and whole names: `t.*` is not `streets`. Internal topics are never chosen."""
+    client = await Consumers.prepared(cluster)
+    await cluster.create_topic("streets", partitions=1)
+    refused = await client.heartbeat("g", "a", 0, topics=None, pattern="[")
+    assert (refused.error, refused.epoch) == (ErrorCode.INVALID_REGULAR_EXPRESSION, 0)
+    joined = await client.heartbeat("g", "a", 0, topics=None, pattern="t.*|__.*")
+    assert (joined.error, numbers(joined)) == (0, [0, 1, 2])
+    second = await client.heartbeat("g", "b", 0, topics=None, pattern="t.*|__.*")
+    assert (second.error, numbers(second)) == (0, [])
+    await client.heartbeat("g", "b", -1)
+    await cluster.create_topic("tents", partitions=2)
+    epoch = joined.epoch
+
+    async def has_both() -> bool:
+        nonlocal epoch
+        answer = await client.heartbeat("g", "a", epoch)
+        epoch = answer.epoch
+        return len(numbers(answer) or ()) == 5
+
+    await client.until(has_both, "the new topic is assigned too")
+    (member,) = (await client.consumers("g")).members
+    assert (member.pattern, member.topics) == ("t.*|__.*", ())
+    assert [topic.topic for topic in member.assigned.partitions] != [TOPIC]
+    fewer = await client.heartbeat("g", "a", epoch, topics=(), pattern="tents")
+    assert numbers(fewer) == [0, 1]

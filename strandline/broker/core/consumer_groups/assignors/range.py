@@ -1,8 +1,9 @@
 """The assignor `range`: of each topic, every member has neighbouring partitions.
 
 The order of members is the same for all topics. So of two topics with as many partitions, read by the same
-members, each member has the same numbers, and can join their records. Members stay in the order of their last
-ranges, and newcomers come last: then most keep the greater part of what they have.
+members, each member has the same numbers, and can join their records. Members with the same subscriptions
+stay in the order of their last ranges, and newcomers come last: then most keep the greater part of what they
+have.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from strandline.ids import PartitionId, PartitionKey, TopicId
 def ranges(
     members: Mapping[str, Subscriber], topics: Mapping[TopicId, Topic]
 ) -> dict[str, Set[PartitionKey]]:
-    order = sorted(members, key=lambda member: (_first(members[member]), members[member].name, member))
+    alike = len({each.topics for each in members.values()}) == 1
+
+    def rank(member: str) -> tuple[float, str, str]:
+        return _first(members[member]) if alike else 0, members[member].name, member
+
+    order = sorted(members, key=rank)
     found: dict[str, set[PartitionKey]] = {member: set() for member in members}
     for topic_id, topic in sorted(topics.items()):
         readers = [member for member in order if topic_id in members[member].topics]

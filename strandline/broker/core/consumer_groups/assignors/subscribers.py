@@ -11,7 +11,7 @@ from strandline.ids import PartitionKey, TopicId
 class Subscriber(NamedTuple):
     name: str
     """Orders members among equals: it outlives the process of a static member."""
-    topics: Set[TopicId]
+    topics: frozenset[TopicId]
     """Those that exist."""
     before: Set[PartitionKey]
     """Its last target."""

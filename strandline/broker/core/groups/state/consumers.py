@@ -4,15 +4,25 @@ log, and callers."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from strandline.broker.core.consumer_groups.group import ConsumerGroup
+from strandline.broker.core.consumer_groups.group import ConsumerGroup, ConsumerGroupState
 from strandline.broker.core.consumer_groups.records import ConsumerKey
 from strandline.broker.core.coordinators.effects import Call
+from strandline.broker.core.groups.state.states import GroupState
 from strandline.security.principal import Principal
 
 Waiting = list[tuple[Call[Any], Any]]
 """Calls with their answers."""
+
+
+COUNTED_AS: Final = {
+    ConsumerGroupState.EMPTY: GroupState.EMPTY,
+    ConsumerGroupState.ASSIGNING: GroupState.PREPARING_REBALANCE,
+    ConsumerGroupState.RECONCILING: GroupState.PREPARING_REBALANCE,
+    ConsumerGroupState.STABLE: GroupState.STABLE,
+}
+"""States of groups whose coordinator assigns, as metrics count them."""
 
 
 @dataclass(slots=True)

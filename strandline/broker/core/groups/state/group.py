@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
 from strandline.broker.core.groups.records import GENERATION_MAX, GroupValue, ReadTopics
-from strandline.broker.core.groups.state.consumers import Consumers
+from strandline.broker.core.groups.state.consumers import COUNTED_AS, Consumers
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.offsets import Offsets
 from strandline.broker.core.groups.state.owners import owner_after
@@ -162,6 +162,13 @@ class Group:
         if self.consumers is None or self.state is GroupState.DEAD:
             return self.state.value
         return self.consumers.core.state.value
+
+    @property
+    def counted_state(self) -> GroupState:
+        """The nearest state of the classic protocol: one whose members move rebalances."""
+        if self.consumers is None or self.state is GroupState.DEAD:
+            return self.state
+        return COUNTED_AS[self.consumers.core.state]
 
     @property
     def new(self) -> bool:

@@ -98,6 +98,8 @@ class ConsumersApi:
             return ConsumerGroupDescription(group, int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         try:
             found = _described(await self._groups.describe_consumers(group, call.caller))
+        except InvalidGroupId as error:  # as from Kafka, without a text
+            return ConsumerGroupDescription(group, code_of(error))
         except StrandlineError as error:
             return ConsumerGroupDescription(group, code_of(error), error.message)
         for member in found.members:
@@ -124,7 +126,7 @@ def _described(group: DescribedConsumerGroup) -> ConsumerGroupDescription:
                 member.client_id,
                 f"/{member.host}",
                 member.topics,
-                member.pattern or None,
+                member.pattern,
                 _named(member.assigned, group.names),
                 _named(member.target, group.names),
             )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from strandline.adapters.patterns import Pattern, pattern_of
 from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
-from strandline.broker.kafka.errors import KafkaCode, code_of
-from strandline.broker.kafka.handlers.transactions.patterns import Pattern, UnreadablePattern
+from strandline.broker.kafka.errors import code_of
 from strandline.broker.kafka.wire.topics import by_topic
 from strandline.broker.kafka.wire.transactions.tools import (
     DescribedState,
@@ -39,10 +39,8 @@ class TransactionToolsApi:
         """The transactional ids that this broker coordinates. A tool asks every broker."""
         unknown = tuple([state for state in request.states if state not in STATES])
         try:
-            pattern = Pattern(request.pattern) if request.pattern else None
+            pattern = pattern_of(request.pattern) if request.pattern else None
             listed = await self._transactions.list(None, call.caller)
-        except UnreadablePattern:
-            return ListTransactionsAnswer(error=int(KafkaCode.INVALID_REGULAR_EXPRESSION))
         except StrandlineError as error:
             return ListTransactionsAnswer(error=code_of(error))
         wanted, now_ms = _Wanted(request, pattern), self._clock.wall_ms()
