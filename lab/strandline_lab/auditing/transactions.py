@@ -35,6 +35,10 @@ class Read(NamedTuple):
     value: bytes | None
     """None: the record deletes its key in a compacted log."""
 
+    def begins(self, prefix: bytes) -> bool:
+        """Whether the value begins with this."""
+        return self.value is not None and self.value.startswith(prefix)
+
 
 class Batch(NamedTuple):
     """A batch of the log as it is in the end, or a marker."""

@@ -15,10 +15,11 @@ from strandline.ids import TopicPartition
 from strandline.producer.producer import Producer
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.vocabulary.transactions import NO_PRODUCER
+from strandline_lab.auditing.transactions import Read
 from strandline_lab.simulation.kafka.transactions import GaveUp
 from strandline_lab.simulation.stage import Stage, TransactionStep
 from strandline_lab.simulation.workloads.producing import producing
-from strandline_lab.simulation.workloads.transactions.history import Attempt, History, Read, Reads
+from strandline_lab.simulation.workloads.transactions.history import Attempt, History, Reads
 from strandline_lab.simulation.workloads.transactions.producing import (
     BATCHES_MAX,
     COMMIT_RATE,
@@ -173,7 +174,7 @@ class OwnReading:
             while self._left:
                 for name, reads in (await _received(consumer)).items():
                     self._reads.setdefault(name.partition, []).extend(reads)
-                    if any(read.value.startswith(LAST) for read in reads):
+                    if any(read.begins(LAST) for read in reads):
                         self._left.discard(name.partition)
 
 

@@ -71,7 +71,7 @@ class Reading:
         found = () if header.is_control else tuple(Read(each.offset, each.value or b"") for each in records)
         producer = ProducerIdentity(header.producer_id, header.producer_epoch)
         self._on_batch(partition, Batch(header.base_offset, producer, header.is_transactional, marker, found))
-        if any((each.value or b"").startswith(self._last) for each in found):
+        if any(each.begins(self._last) for each in found):
             self._left.discard(partition)
             if not self._left:
                 self._read_all.set()
@@ -86,7 +86,7 @@ def noting(reads: Reads) -> OnBatch:
 
     def note(partition: int, batch: Batch) -> None:
         if batch.commits is None:
-            found = [each for each in batch.records if not each.value.startswith(END)]
+            found = [each for each in batch.records if not each.begins(END)]
             reads.setdefault(partition, []).extend(found)
 
     return note

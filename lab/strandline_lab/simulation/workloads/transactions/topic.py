@@ -378,7 +378,7 @@ class _Clients(Workload):
             self._log_read.set()
 
     def _note_log(self, partition: int, batch: Batch) -> None:
-        if not any(each.value.startswith(END) for each in batch.records):
+        if not any(each.begins(END) for each in batch.records):
             self._history.log[partition].append(batch)
 
     def _reading(
