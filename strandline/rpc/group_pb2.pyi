@@ -460,6 +460,177 @@ class LeftMember(_message.Message):
 Global___LeftMember: _TypeAlias = LeftMember  # noqa: Y015
 
 @_typing.final
+class ConsumerGroupHeartbeatRequest(_message.Message):
+    """A member whose coordinator assigns (KIP-848). What is absent is as in the heartbeat before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    REBALANCE_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    TOPICS_FIELD_NUMBER: _builtins.int
+    PATTERN_FIELD_NUMBER: _builtins.int
+    ASSIGNOR_FIELD_NUMBER: _builtins.int
+    OWNED_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    RACK_FIELD_NUMBER: _builtins.int
+    MAX_WAIT_MS_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    member: _builtins.str
+    epoch: _builtins.int
+    """of the last answer; 0: join, -1: leave, -2: a static member leaves for a while"""
+    instance: _builtins.str
+    rebalance_timeout_ms: _builtins.int
+    """how long the coordinator waits for this member to give partitions up"""
+    pattern: _builtins.str
+    """a regular expression that chooses topics"""
+    assignor: _builtins.str
+    """empty: the coordinator chooses"""
+    client_id: _builtins.str
+    rack: _builtins.str
+    max_wait_ms: _builtins.int
+    """the answer is held for this long at most while it would say nothing new"""
+    @_builtins.property
+    def topics(self) -> Global___SubscribedTopics: ...
+    @_builtins.property
+    def owned(self) -> Global___HeldPartitions: ...
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        member: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        instance: _builtins.str = ...,
+        rebalance_timeout_ms: _builtins.int | None = ...,
+        topics: Global___SubscribedTopics | None = ...,
+        pattern: _builtins.str | None = ...,
+        assignor: _builtins.str = ...,
+        owned: Global___HeldPartitions | None = ...,
+        client_id: _builtins.str = ...,
+        rack: _builtins.str = ...,
+        max_wait_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pattern", b"_pattern", "_rebalance_timeout_ms", b"_rebalance_timeout_ms", "owned", b"owned", "pattern", b"pattern", "rebalance_timeout_ms", b"rebalance_timeout_ms", "topics", b"topics"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pattern", b"_pattern", "_rebalance_timeout_ms", b"_rebalance_timeout_ms", "assignor", b"assignor", "client_id", b"client_id", "epoch", b"epoch", "group", b"group", "instance", b"instance", "max_wait_ms", b"max_wait_ms", "member", b"member", "owned", b"owned", "pattern", b"pattern", "rack", b"rack", "rebalance_timeout_ms", b"rebalance_timeout_ms", "topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__pattern: _TypeAlias = _typing.Literal["pattern"]  # noqa: Y015
+    _WhichOneofArgType__pattern: _TypeAlias = _typing.Literal["_pattern", b"_pattern"]  # noqa: Y015
+    _WhichOneofReturnType__rebalance_timeout_ms: _TypeAlias = _typing.Literal["rebalance_timeout_ms"]  # noqa: Y015
+    _WhichOneofArgType__rebalance_timeout_ms: _TypeAlias = _typing.Literal["_rebalance_timeout_ms", b"_rebalance_timeout_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pattern) -> _WhichOneofReturnType__pattern | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rebalance_timeout_ms) -> _WhichOneofReturnType__rebalance_timeout_ms | None: ...
+
+Global___ConsumerGroupHeartbeatRequest: _TypeAlias = ConsumerGroupHeartbeatRequest  # noqa: Y015
+
+@_typing.final
+class SubscribedTopics(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        names: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["names", b"names"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubscribedTopics: _TypeAlias = SubscribedTopics  # noqa: Y015
+
+@_typing.final
+class HeldPartitions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPICS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldTopic]: ...
+    def __init__(
+        self,
+        *,
+        topics: _abc.Iterable[Global___HeldTopic] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeldPartitions: _TypeAlias = HeldPartitions  # noqa: Y015
+
+@_typing.final
+class HeldTopic(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    topic_id: _builtins.str
+    topic: _builtins.str
+    """in answers"""
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        topic_id: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        partitions: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeldTopic: _TypeAlias = HeldTopic  # noqa: Y015
+
+@_typing.final
+class ConsumerGroupHeartbeatResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    INTERVAL_MS_FIELD_NUMBER: _builtins.int
+    ASSIGNMENT_FIELD_NUMBER: _builtins.int
+    member: _builtins.str
+    epoch: _builtins.int
+    interval_ms: _builtins.int
+    """when the next heartbeat is due"""
+    @_builtins.property
+    def error(self) -> _common_pb2.Error: ...
+    @_builtins.property
+    def assignment(self) -> Global___HeldPartitions:
+        """what the member may use from now on, and nothing else; absent: as before"""
+
+    def __init__(
+        self,
+        *,
+        error: _common_pb2.Error | None = ...,
+        member: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        interval_ms: _builtins.int = ...,
+        assignment: Global___HeldPartitions | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["assignment", b"assignment", "error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment", b"assignment", "epoch", b"epoch", "error", b"error", "interval_ms", b"interval_ms", "member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConsumerGroupHeartbeatResponse: _TypeAlias = ConsumerGroupHeartbeatResponse  # noqa: Y015
+
+@_typing.final
 class OffsetCommitRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -59,6 +59,11 @@ class GroupsStub:
                 request_serializer=strandline_dot_rpc_dot_group__pb2.LeaveGroupRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_group__pb2.LeaveGroupResponse.FromString,
                 _registered_method=True)
+        self.ConsumerGroupHeartbeat = channel.unary_unary(
+                '/strandline.v1.Groups/ConsumerGroupHeartbeat',
+                request_serializer=strandline_dot_rpc_dot_group__pb2.ConsumerGroupHeartbeatRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_group__pb2.ConsumerGroupHeartbeatResponse.FromString,
+                _registered_method=True)
         self.OffsetCommit = channel.unary_unary(
                 '/strandline.v1.Groups/OffsetCommit',
                 request_serializer=strandline_dot_rpc_dot_group__pb2.OffsetCommitRequest.SerializeToString,
@@ -129,6 +134,12 @@ class GroupsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def LeaveGroup(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ConsumerGroupHeartbeat(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -209,6 +220,11 @@ def add_GroupsServicer_to_server(servicer, server):
                     servicer.LeaveGroup,
                     request_deserializer=strandline_dot_rpc_dot_group__pb2.LeaveGroupRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_group__pb2.LeaveGroupResponse.SerializeToString,
+            ),
+            'ConsumerGroupHeartbeat': grpc.unary_unary_rpc_method_handler(
+                    servicer.ConsumerGroupHeartbeat,
+                    request_deserializer=strandline_dot_rpc_dot_group__pb2.ConsumerGroupHeartbeatRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_group__pb2.ConsumerGroupHeartbeatResponse.SerializeToString,
             ),
             'OffsetCommit': grpc.unary_unary_rpc_method_handler(
                     servicer.OffsetCommit,
@@ -386,6 +402,33 @@ class Groups:
             '/strandline.v1.Groups/LeaveGroup',
             strandline_dot_rpc_dot_group__pb2.LeaveGroupRequest.SerializeToString,
             strandline_dot_rpc_dot_group__pb2.LeaveGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ConsumerGroupHeartbeat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Groups/ConsumerGroupHeartbeat',
+            strandline_dot_rpc_dot_group__pb2.ConsumerGroupHeartbeatRequest.SerializeToString,
+            strandline_dot_rpc_dot_group__pb2.ConsumerGroupHeartbeatResponse.FromString,
             options,
             channel_credentials,
             insecure,

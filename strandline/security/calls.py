@@ -177,7 +177,8 @@ _CALLS: Final = (
             "of the subscription",
             refused="30; 29",
         ),
-        apis="ConsumerGroupHeartbeat",
+        "Groups.ConsumerGroupHeartbeat",
+        "ConsumerGroupHeartbeat",
     ),
     _Call(
         by_handler(

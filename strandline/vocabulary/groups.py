@@ -142,8 +142,10 @@ class ConsumerBeat:
     member: str
     epoch: int
     interval_ms: int = 0
-    """When the next heartbeat is due."""
+    """When the next heartbeat is due; 0: at once, since there is news for the member."""
     assignment: tuple[PartitionKey, ...] | None = None
+    names: Mapping[TopicId, str] = field(default_factory=dict)
+    """Of the topics in the assignment, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,8 @@ class ConsumerHeartbeat(Asks[ConsumerBeat]):
     assignor: str | None = None
     owned: tuple[PartitionKey, ...] | None = None
     client_id: str = ""
+    max_wait_ms: int = 0
+    """The answer is held for this long at most while it would say nothing new."""
 
     @property
     def full(self) -> bool:

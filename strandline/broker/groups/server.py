@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strandline.adapters.codecs import groups as rpcs
+from strandline.adapters.codecs.consumer_groups import CONSUMER_HEARTBEAT
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.serving.serve import CallRow, Row
 
@@ -15,6 +16,7 @@ def group_rows(handlers: GroupHandlers) -> list[Row]:
         CallRow(rpcs.SYNC_GROUP.served, handlers.sync),
         CallRow(rpcs.HEARTBEAT.served, handlers.heartbeat),
         CallRow(rpcs.LEAVE_GROUP.served, handlers.leave),
+        CallRow(CONSUMER_HEARTBEAT.served, handlers.consumer_heartbeat),
         CallRow(rpcs.OFFSET_COMMIT.served, handlers.commit),
         CallRow(rpcs.TXN_OFFSET_COMMIT.served, handlers.commit_in_transaction),
         CallRow(rpcs.OFFSET_FETCH.served, handlers.fetch_offsets),

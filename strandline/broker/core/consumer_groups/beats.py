@@ -65,7 +65,8 @@ def beat(change: Change, arrived: Arrived) -> ConsumerBeat:
     after = group.members[member.member]
     news = request.epoch == JOINS or request.full or after.assigned.keys() != before.assigned.keys()
     assignment = tuple(sorted(after.assigned)) if news else None
-    return ConsumerBeat(after.member, after.epoch, arrived.interval_ms, assignment)
+    names = {topic.topic_id: name for name, topic in group.known_topics().items()} if news else {}
+    return ConsumerBeat(after.member, after.epoch, arrived.interval_ms, assignment, names)
 
 
 def _present(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember | None:

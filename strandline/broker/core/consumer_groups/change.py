@@ -1,7 +1,7 @@
 """What one turn changes in a group, and the records that say so.
 
 A change is decided at once, and its records are written together. Nothing that follows from it leaves the
-coordinator before they are in the log: its answers wait (`core/groups/consumers`). Of records that could not
+coordinator before they are in the log: its answers wait (`core/groups/assigned`). Of records that could not
 be written, the log may have any: the next change writes their subjects again, as they are by then.
 """
 
@@ -38,13 +38,15 @@ from strandline.ids import PartitionKey
 class Change:
     """`before`: the members that were touched as they were, None for a new one, in order."""
 
-    __slots__ = ("_name", "_now_ms", "_records", "before", "bumped", "group")
+    __slots__ = ("_name", "_now_ms", "_records", "before", "bumped", "group", "targeted")
 
     def __init__(self, name: str, group: ConsumerGroup, now_ms: int) -> None:
         self.group = group
         self.before: dict[str, ConsumerMember | None] = {}
         self.bumped = False
         """True if the group's epoch has risen."""
+        self.targeted: dict[str, None] = {}
+        """The members whose target is another one."""
         self._name = name
         self._now_ms = now_ms
         self._records: dict[ConsumerKey, ConsumerValue | None] = {}
@@ -83,12 +85,20 @@ class Change:
 
     def reconcile(self, member_id: str, owned: tuple[PartitionKey, ...] | None, *, changed: bool) -> None:
         """Brings the member one step closer to its target."""
-        group, member = self.group, self.group.members[member_id]
-        subscribed = partial(group.subscribed_ids, member)
-        target = Target(group.target_epoch, group.target_of(member_id), subscribed, group.is_free)
-        after = reconciled(member, target, owned, changed=changed)
+        member = self.group.members[member_id]
+        after = reconciled(member, self._target(member), owned, changed=changed)
         if after is not member:
             self.put(after)
+
+    def is_news(self, member: ConsumerMember) -> bool:
+        """True if the member's next step gives it a partition, or takes one from it."""
+        after = reconciled(member, self._target(member), None, changed=False)
+        return after.assigned.keys() != member.assigned.keys()
+
+    def _target(self, member: ConsumerMember) -> Target:
+        group = self.group
+        subscribed = partial(group.subscribed_ids, member)
+        return Target(group.target_epoch, group.target_of(member.member), subscribed, group.is_free)
 
     # --- epochs ------------------------------------------------------------------------------
 
@@ -144,6 +154,7 @@ class Change:
 
     def _set_target(self, member_id: str, target: Set[PartitionKey]) -> None:
         self.group.targets[member_id] = target
+        self.targeted[member_id] = None
         self._write(TARGET, TargetValue(target), member_id)
 
     # --- records -----------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from strandline.broker.core.consumer_groups.member import JOINS
 from strandline.broker.core.consumer_groups.records import ConsumerRecord
 from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.coordinators.effects import Call, Instant, call_of
-from strandline.broker.core.groups import consumers, member_requests, rebalance
+from strandline.broker.core.groups import member_requests, rebalance
+from strandline.broker.core.groups.assigned import consumers
 from strandline.broker.core.groups.effects import Effect
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import GroupLimits, check_group, check_join, cut
@@ -435,6 +436,8 @@ class Coordinator:
                 rebalance.barrier_due(self._turn, group)
             case TimerKind.SYNC:
                 rebalance.sync_due(self._turn, group)
+            case TimerKind.CONSUMER_HEARTBEAT:
+                consumers.heartbeat_due(self._turn, group, timer.member)
             case TimerKind.CONSUMER_SESSION:
                 consumers.session_due(self._turn, group, timer.member)
             case TimerKind.REVOCATION:

@@ -12,6 +12,7 @@ class TimerKind(Enum):
     HEARTBEAT = "a held heartbeat is to be answered"
     BARRIER = "members that did not join by now are removed"
     SYNC = "members that did not sync by now are removed"
+    CONSUMER_HEARTBEAT = "a held heartbeat of the consumer protocol is to be answered"
     CONSUMER_SESSION = "a member of the consumer protocol was silent for its session timeout"
     REVOCATION = "a member has to have given its partitions up"
     EXPIRY = "expired offsets and groups are to be removed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from strandline.adapters.codecs import acls, admin, groups, log, quotas, users
+from strandline.adapters.codecs.consumer_groups import CONSUMER_HEARTBEAT
 from strandline.ids import BrokerId, TopicPartition
 from strandline.records import encode_values
 from strandline.security.acls import AclFilter
@@ -45,6 +46,7 @@ from strandline.vocabulary.admin import (
 )
 from strandline.vocabulary.groups import (
     CommittedOffset,
+    ConsumerHeartbeat,
     GroupProtocol,
     Heartbeat,
     JoinGroup,
@@ -98,6 +100,11 @@ CALLS: Final = (
     Case(groups.JOIN_GROUP, JOIN, (READ_GROUP,)),
     Case(groups.SYNC_GROUP, SyncGroup(GROUP, NO_MEMBER, 1, "consumer", "range"), (READ_GROUP,)),
     Case(groups.HEARTBEAT, Heartbeat(GROUP, NO_MEMBER, 1), (READ_GROUP,)),
+    Case(
+        CONSUMER_HEARTBEAT,
+        ConsumerHeartbeat(GROUP, "m", 1, topics=(TOPIC,)),
+        (READ_GROUP, DESCRIBE_TOPIC),
+    ),
     Case(groups.LEAVE_GROUP, LeaveGroup(GROUP, (LeavingMember(NO_MEMBER),)), (READ_GROUP,)),
     Case(
         groups.LEAVE_GROUP, LeaveGroup(GROUP, (LeavingMember(NO_MEMBER),)), (DELETE_GROUP,), label="of others"

@@ -11,6 +11,7 @@ from strandline.broker.core.consumer_groups.records import ConsumerKey
 from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.security.principal import Principal
+from strandline.vocabulary.groups import ConsumerBeat
 
 Waiting = list[tuple[Call[Any], Any]]
 """Calls with their answers."""
@@ -33,6 +34,8 @@ class Consumers:
     writes: dict[int, Waiting] = field(default_factory=dict)
     unsure: dict[ConsumerKey, None] = field(default_factory=dict)
     """Subjects of writes that failed: the log may have any of their records."""
+    held: dict[str, Call[ConsumerBeat]] = field(default_factory=dict)
+    """Heartbeats without news, by member."""
     principals: dict[str, Principal | None] = field(default_factory=dict)
     """By member, where callers are distinguished."""
     bytes: int = 0

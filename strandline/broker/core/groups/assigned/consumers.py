@@ -18,6 +18,7 @@ from strandline.broker.core.consumer_groups.records import EPOCH, ConsumerKey, C
 from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.coordinators.unwritten import unwritten
+from strandline.broker.core.groups.assigned import held_beats
 from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.requests import ConsumerBeats
 from strandline.broker.core.groups.state.consumers import Consumers, Waiting
@@ -63,7 +64,11 @@ def heartbeat(turn: Turn, group: Group, call: Call[ConsumerBeat], asked: Consume
             _begin(turn, group, consumers)
         consumers.principals[request.member] = owner
         restart_session(turn, group, request.member)
-    write(turn, group, consumers, change, [(call, answer)])
+    says_nothing = answer.assignment is None and answer.epoch == request.epoch >= JOINS
+    if request.max_wait_ms > 0 and says_nothing and not change.records():
+        held_beats.hold(turn, group, consumers, call, request)
+    else:
+        write(turn, group, consumers, change, [(call, answer)])
 
 
 def restart_session(turn: Turn, group: Group, member_id: str) -> None:
@@ -78,6 +83,11 @@ def session_due(turn: Turn, group: Group, member_id: str) -> None:
     """Removes a member that was silent for its session timeout."""
     timeout_ms = turn.limits.group_consumer_session_timeout_ms
     _take_out(turn, group, member_id, f"was silent for {timeout_ms} ms")
+
+
+def heartbeat_due(turn: Turn, group: Group, member_id: str) -> None:
+    """A held heartbeat is to be answered."""
+    held_beats.due(turn, group, _consumers(group), member_id)
 
 
 def revocation_due(turn: Turn, group: Group, member_id: str) -> None:
@@ -170,6 +180,7 @@ def write(
     change.again(consumers.unsure)
     consumers.unsure.clear()
     _follow(turn, group, consumers, change)
+    held_beats.follow(turn, group, consumers, change)
     answers, records = answers or [], change.records()
     if records:
         keys = tuple(record.key for record in records)

@@ -1,0 +1,1 @@
+"""Members whose coordinator assigns (KIP-848): their heartbeats, timers and answers."""
