@@ -36,6 +36,14 @@ class ConsumerSettings(ClientSettings):
         default=None, strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX
     )
     """A name that outlives the process: static membership (KIP-345)."""
+    group_protocol: str = Field(default="classic", pattern="^(classic|consumer)$")
+    """classic: the members of the group assign its partitions, by `assignors` and `rebalance_protocol`;
+    consumer: its coordinator does, and no member stops for a rebalance (KIP-848)."""
+    group_remote_assignor: str | None = Field(
+        default=None, strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX
+    )
+    """The assignor of the coordinator that this member asks for: uniform or range. None: the coordinator
+    chooses. Only for `group_protocol="consumer"`."""
     rebalance_protocol: str = Field(default="eager", pattern="^(eager|cooperative)$")
     """eager: revoke all partitions before each rebalance (V0); cooperative: revoke only those that
     move (V1, KIP-429)."""
@@ -69,6 +77,13 @@ class ConsumerSettings(ClientSettings):
     def never_resets(self) -> bool:
         """True if a position that is not valid is an error."""
         return self.offset_reset == "none" and self.offset_reset_timestamp_ms is None
+
+    @field_validator("group_remote_assignor")
+    @classmethod
+    def _of_a_coordinator(cls, assignor: str | None, info: ValidationInfo) -> str | None:
+        if assignor is not None and info.data.get("group_protocol") == "classic":
+            raise ValueError('only for group_protocol="consumer"')
+        return assignor
 
     @field_validator("heartbeat_interval_ms")
     @classmethod

@@ -70,6 +70,11 @@ class Consumer(ReadingClient):
         given = load(ConsumerSettings, **settings)
         self._host = host = client_host(given, host)
         super().__init__("consumer", bootstrap, given, host.transport(None), host.clock)
+        if assignors is not None and given.group_protocol == "consumer":
+            raise InvalidRequest(
+                'assignors are for group_protocol="classic"; with "consumer" the coordinator assigns, by the '
+                "one that group_remote_assignor names"
+            )
         chosen = arguments.assignors(DEFAULTS[given.rebalance_protocol] if assignors is None else assignors)
         coordinator = self._make_coordinator()
         self._committed: Committed | None = None

@@ -13,7 +13,7 @@ from enum import Enum
 
 from strandline.consumer.core.ownership import Partitions
 from strandline.errors import StrandlineError
-from strandline.vocabulary.groups import JoinGroup, LeaveGroup, ReportOwnership, SyncGroup
+from strandline.vocabulary.groups import ConsumerHeartbeat, JoinGroup, LeaveGroup, ReportOwnership, SyncGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,21 @@ class SendLeave:
     """Send it to the coordinator, at most once; the answer is not needed."""
 
     request: LeaveGroup
+
+
+@dataclass(frozen=True, slots=True)
+class SendFarewell:
+    """As `SendLeave`, if the coordinator assigns."""
+
+    request: ConsumerHeartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Send this in a heartbeat at once, and heartbeats from now on. Call `answered` for what the coordinator
+    answers that is new."""
+
+    request: ConsumerHeartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +166,8 @@ Effect = (
     | NeedMetadata
     | SendSync
     | SendLeave
+    | SendFarewell
+    | Say
     | StartHeartbeat
     | StopHeartbeat
     | DelayJoin

@@ -6,19 +6,24 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from strandline.client.cluster import Cluster
 from strandline.client.coordinator import Coordinator
 from strandline.client.reading.partition_reader import PartitionReader
 from strandline.client.scope import Scope
 from strandline.config.consumer import ConsumerSettings
+from strandline.consumer.core.assigned.membership import AssignedMembership
+from strandline.consumer.core.assigned.schedule import AssignedSchedule
+from strandline.consumer.core.assigned.settings import AssignedSettings
 from strandline.consumer.core.assignors.assignor import Assignor
-from strandline.consumer.core.heartbeat import HeartbeatReport, Refused
+from strandline.consumer.core.heartbeat import HeartbeatReport, HeartbeatSchedule, Refused, Schedule
 from strandline.consumer.core.member_settings import MemberSettings
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
 from strandline.consumer.delivery import RecordDelivery
+from strandline.consumer.group.assigned_member import AssignedMember
+from strandline.consumer.group.classic_member import ClassicMember
 from strandline.consumer.group.commits import Commits, Identity
 from strandline.consumer.group.committed import Committed
 from strandline.consumer.group.handover import Handover
@@ -26,7 +31,7 @@ from strandline.consumer.group.heartbeat_task import HeartbeatTask
 from strandline.consumer.group.heartbeat_thread import HeartbeatThread
 from strandline.consumer.group.heartbeats import Heartbeats
 from strandline.consumer.group.listener import Listening, RebalanceListener
-from strandline.consumer.group.member import Member
+from strandline.consumer.group.member import Member, MemberParts
 from strandline.consumer.group.refresh import Refresh
 from strandline.consumer.group.topics import Topics, name_of
 from strandline.errors import InvalidRequest, RebalanceInProgress, StrandlineError
@@ -61,7 +66,7 @@ class Group:
         transport: Transport,
         host: Host,
     ) -> None:
-        self._id = group_id = coordinator.name
+        self._id = coordinator.name
         self._settings = settings
         self._transport = transport
         self._host = host
@@ -71,7 +76,6 @@ class Group:
         self._delivery = delivery
         self._topics = Topics(cluster, clock)
         self._listening = Listening(delivery.raise_next, limit_s=settings.max_poll_interval_ms / 1000)
-        self._core = Membership(MemberSettings.of(group_id, settings), assignors)
         self.commits = Commits(
             coordinator,
             reader=reader,
@@ -90,23 +94,9 @@ class Group:
             commits=self.commits,
             listening=self._listening,
             settings=settings,
-            owned=lambda: self._core.owned,
+            owned=lambda: self._member.core.owned,
         )
-        self._heartbeats = self._make_heartbeats()
-        self._member = Member(
-            self._core,
-            coordinator=coordinator,
-            delivery=delivery,
-            handover=self._handover,
-            heartbeats=self._heartbeats,
-            topics=self._topics,
-            rebalances=delivery.measures.rebalances,
-            scope=scope,
-            settings=settings,
-            clock=clock,
-            on_fatal=delivery.fail,
-            on_settled=self._continue,
-        )
+        self._member = self._make_member(coordinator, assignors)
         self._wanted: frozenset[str] | None = None
         """The topics subscribed to; None while there is no subscription, or a pattern not yet resolved."""
         self._pattern: re.Pattern[str] | None = None
@@ -118,12 +108,40 @@ class Group:
         self._committing = True
         """False from a failed automatic commit until one succeeds: the error is logged once."""
 
-    def _make_heartbeats(self) -> Heartbeats:
+    def _make_member(self, coordinator: Coordinator, assignors: Sequence[Assignor]) -> Member:
+        settings = self._settings
+        if settings.group_protocol == "consumer":
+            schedule = AssignedSchedule(self._id, settings)
+            core = AssignedMembership(AssignedSettings.of(self._id, settings))
+            parts = self._parts(coordinator, self._make_heartbeats(schedule))
+            return AssignedMember(core, schedule, parts, self._host.new_id)
+        classic_schedule = HeartbeatSchedule(self._id, settings)
+        classic_core = Membership(MemberSettings.of(self._id, settings), assignors)
+        parts = self._parts(coordinator, self._make_heartbeats(classic_schedule))
+        return ClassicMember(classic_core, classic_schedule, parts)
+
+    def _parts(self, coordinator: Coordinator, heartbeats: Heartbeats) -> MemberParts:
+        self._heartbeats = heartbeats
+        return MemberParts(
+            coordinator=coordinator,
+            delivery=self._delivery,
+            handover=self._handover,
+            heartbeats=heartbeats,
+            topics=self._topics,
+            rebalances=self._delivery.measures.rebalances,
+            scope=self._scope,
+            settings=self._settings,
+            clock=self._clock,
+            on_fatal=self._delivery.fail,
+            on_settled=self._continue,
+        )
+
+    def _make_heartbeats(self, schedule: Schedule[Any]) -> Heartbeats:
         if self._host.blocking_transport is not None:
             return HeartbeatThread(
                 self._id,
+                schedule=schedule,
                 delivery=self._delivery,
-                settings=self._settings,
                 clock=self._clock,
                 report=self._post,
                 transport=self._host.blocking_transport(),
@@ -131,8 +149,8 @@ class Group:
             )
         return HeartbeatTask(
             self._id,
+            schedule=schedule,
             delivery=self._delivery,
-            settings=self._settings,
             clock=self._clock,
             report=self._post,
             transport=self._transport,
@@ -228,7 +246,7 @@ class Group:
     def enforce_rebalance(self, reason: str) -> None:
         if not self.subscribed:
             raise InvalidRequest("this consumer is subscribed to nothing: there is no rebalance to ask for")
-        self._member.feed(self._core.enforced(reason, self._member.now_ms))
+        self._member.enforce_rebalance(reason)
 
     def _forget_subscription(self) -> None:
         self._wanted = self._pattern = self._pending_assign = None
@@ -237,11 +255,11 @@ class Group:
         self._wanted = names
         if not self._member.departing:
             pattern = "" if self._pattern is None else name_of(self._pattern)
-            self._member.feed(self._core.subscribed(names, self._member.now_ms, pattern=pattern))
+            self._member.subscribe(names, pattern)
 
     def _continue(self) -> None:
         """The member has carried out everything: begin what waited for its departure."""
-        if self._wanted is not None and self._core.state is State.LEFT:
+        if self._wanted is not None and self._member.core.state is State.LEFT:
             self._want(self._wanted)
         elif self._pending_assign is not None and not self.leaving:
             assign, self._pending_assign = self._pending_assign, None
@@ -258,7 +276,7 @@ class Group:
             now = self._clock.monotonic()
             try:
                 stale = now - resolved_at >= self._settings.metadata_max_age_ms / 1000
-                if self._pattern is not None and (stale or self._core.watched or not self._settled):
+                if self._pattern is not None and (stale or self._member.core.watched or not self._settled):
                     await self._resolve()
                     resolved_at = now
                 await self._recount()
@@ -282,7 +300,7 @@ class Group:
         """False while a topic is missing that may be created soon, or seems to be deleted."""
         matching = self.subscription() if self._pattern is not None else frozenset()
         found = self._pattern is None or bool(matching)
-        return found and self._topics.settled(self._core.watched | matching)
+        return found and self._topics.settled(self._member.core.watched | matching)
 
     async def _resolve(self) -> None:
         pattern = self._pattern
@@ -292,15 +310,15 @@ class Group:
             self._want(names)
 
     async def _recount(self) -> None:
-        watched = self._core.watched
+        watched = self._member.core.watched
         if watched:
             counts = await self._topics.counts(watched)
-            self._member.feed(self._core.metadata_changed(counts, self._member.now_ms))
+            self._member.note_counts(counts)
 
     # --- membership --------------------------------------------------------------------------
 
     def metadata(self) -> GroupMetadata:
-        core, settings = self._core, self._settings
+        core, settings = self._member.core, self._settings
         return GroupMetadata(
             self._id,
             core.member,
@@ -314,9 +332,9 @@ class Group:
         """The identity for commits. Raises RebalanceInProgress for a member that is in no generation."""
         if not self.subscribed and not self.leaving:
             return Identity()
-        if self._core.generation == NO_GENERATION:
+        if self._member.core.generation == NO_GENERATION:
             raise RebalanceInProgress(f"this consumer is in no generation of group {self._id} now")
-        return Identity(self._core.member, self._core.generation)
+        return Identity(self._member.core.member, self._member.core.generation)
 
     def _commit_refused(self, identity: Identity, error: StrandlineError) -> bool:
         return self._member.commit_refused(identity.member, identity.generation, error)
@@ -343,7 +361,7 @@ class Group:
 
     def _on_heartbeat(self, report: HeartbeatReport) -> None:
         rebalance = isinstance(report, Refused) and isinstance(report.error, RebalanceInProgress)
-        if rebalance and self._pattern is not None and self._core.state is State.STABLE:
+        if rebalance and self._pattern is not None and self._member.core.state is State.STABLE:
             # The member that began it may know a topic that this one does not: join with that topic, too.
             self._scope.spawn(self._resolve_then(report), "topics of a rebalance")
         else:

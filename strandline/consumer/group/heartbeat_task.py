@@ -6,16 +6,21 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
-from strandline.adapters.codecs.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
 from strandline.client.scope import Scope
-from strandline.config.consumer import ConsumerSettings
-from strandline.consumer.core.heartbeat import HeartbeatReport, LeaveOverdue, SendHeartbeat, Stopped, Wait
+from strandline.consumer.core.heartbeat import (
+    HeartbeatReport,
+    LeaveOverdue,
+    Schedule,
+    SendHeartbeat,
+    Stopped,
+    Wait,
+)
 from strandline.consumer.delivery import RecordDelivery
-from strandline.consumer.group.heartbeats import Heartbeats
+from strandline.consumer.group.heartbeats import METHODS, Heartbeats, Then
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.ports import Clock, Method, Request, Response, Transport
-from strandline.vocabulary.groups import Joined, JoinGroup, MemberIdGiven
 
 logger = logging.getLogger(__name__)
 
@@ -27,31 +32,37 @@ class HeartbeatTask(Heartbeats):
         self,
         group: str,
         *,
+        schedule: Schedule[Any],
         delivery: RecordDelivery,
-        settings: ConsumerSettings,
         clock: Clock,
         report: Callable[[HeartbeatReport], None],
         transport: Transport,
         scope: Scope,
     ) -> None:
         super().__init__(
-            group, delivery=delivery, settings=settings, clock=clock, report=report, lock=nullcontext()
+            group, schedule=schedule, delivery=delivery, clock=clock, report=report, lock=nullcontext()
         )
         self._transport = transport
         self._scope = scope
         self._wake = asyncio.Event()
-        self._call: asyncio.Task[StrandlineError | None] | None = None
+        self._call: asyncio.Task[Any] | None = None
         """The heartbeat in flight."""
         self._started = False
 
-    async def join(self, address: str, request: JoinGroup, timeout_s: float) -> Joined | MemberIdGiven:
-        number = self._schedule.join_sent()
-        answer: Joined | MemberIdGiven | None = None
+    async def ask(
+        self,
+        address: str,
+        method: Method[Request, Response],
+        request: Request,
+        timeout_s: float,
+        then: Then[Response],
+    ) -> Response:
+        answer: Response | None = None
         try:
-            answer = await self._ask(address, JOIN_GROUP, request, timeout_s)
+            answer = await self._ask(address, method, request, timeout_s)
             return answer
         finally:
-            self._schedule.join_answered(number, answer, self._clock.monotonic())
+            then(answer, self._clock.monotonic())
             self._changed()
             self._delivery.interrupt()
 
@@ -95,7 +106,7 @@ class HeartbeatTask(Heartbeats):
         if todo.address is None or todo.request is None:
             return
         try:
-            _ = await self._ask(todo.address, LEAVE_GROUP, todo.request, todo.timeout_s)
+            await self._ask(todo.address, METHODS[type(todo.request)], todo.request, todo.timeout_s)
         except StrandlineError as error:
             logger.info("group %s: the coordinator does not know that a member left: %s", self._group, error)
 
@@ -103,18 +114,18 @@ class HeartbeatTask(Heartbeats):
         async with asyncio.TaskGroup() as tasks:
             self._call = call = tasks.create_task(self._heartbeat(todo))
         self._call = None
-        refused = self._schedule.ended(None if call.cancelled() else call.result())
+        cut = OutcomeUnknown(f"the heartbeat to {todo.address} was cut")
+        found = self._schedule.ended(cut if call.cancelled() else call.result(), self._clock.monotonic())
         self._delivery.interrupt()  # as often as the thread does
-        if refused is not None:
-            self._report(refused)
+        if found is not None:
+            self._report(found)
 
-    async def _heartbeat(self, todo: SendHeartbeat) -> StrandlineError | None:
-        """Returns the error with which the heartbeat ends."""
+    async def _heartbeat(self, todo: SendHeartbeat) -> Any:
+        """Returns the answer, or the error with which the heartbeat ends."""
         try:
-            await self._ask(todo.address, HEARTBEAT, todo.request, todo.timeout_s)
+            return await self._ask(todo.address, METHODS[type(todo.request)], todo.request, todo.timeout_s)
         except StrandlineError as error:
             return error
-        return None
 
     async def _ask(
         self, address: str, method: Method[Request, Response], request: Request, timeout_s: float

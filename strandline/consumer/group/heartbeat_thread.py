@@ -11,16 +11,21 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from typing import Any
 
-from strandline.adapters.codecs.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
-from strandline.config.consumer import ConsumerSettings
-from strandline.consumer.core.heartbeat import HeartbeatReport, LeaveOverdue, SendHeartbeat, Stopped, Wait
+from strandline.consumer.core.heartbeat import (
+    HeartbeatReport,
+    LeaveOverdue,
+    Schedule,
+    SendHeartbeat,
+    Stopped,
+    Wait,
+)
 from strandline.consumer.delivery import RecordDelivery
-from strandline.consumer.group.heartbeats import HEARTBEATS_END_S_MAX, Heartbeats
+from strandline.consumer.group.heartbeats import HEARTBEATS_END_S_MAX, METHODS, Heartbeats, Then
 from strandline.errors import StrandlineError
 from strandline.host import Threads
-from strandline.ports import BlockingCall, BlockingTransport, Clock
-from strandline.vocabulary.groups import Joined, JoinGroup, MemberIdGiven
+from strandline.ports import BlockingCall, BlockingTransport, Clock, Method, Request, Response
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +37,8 @@ class HeartbeatThread(Heartbeats):
         self,
         group: str,
         *,
+        schedule: Schedule[Any],
         delivery: RecordDelivery,
-        settings: ConsumerSettings,
         clock: Clock,
         report: Callable[[HeartbeatReport], None],
         transport: BlockingTransport,
@@ -41,24 +46,29 @@ class HeartbeatThread(Heartbeats):
     ) -> None:
         self._condition = threading.Condition()
         super().__init__(
-            group, delivery=delivery, settings=settings, clock=clock, report=report, lock=self._condition
+            group, schedule=schedule, delivery=delivery, clock=clock, report=report, lock=self._condition
         )
         self._transport = transport
         self._threads = threads
-        self._call: BlockingCall[None] | None = None
+        self._call: BlockingCall[Any] | None = None
         """The heartbeat in flight."""
         self._thread: threading.Thread | None = None
 
-    async def join(self, address: str, request: JoinGroup, timeout_s: float) -> Joined | MemberIdGiven:
+    async def ask(
+        self,
+        address: str,
+        method: Method[Request, Response],
+        request: Request,
+        timeout_s: float,
+        then: Then[Response],
+    ) -> Response:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[None] = loop.create_future()
-        call = self._transport.begin(address, JOIN_GROUP, request, timeout_s=timeout_s)
-        with self._condition:
-            number = self._schedule.join_sent()
+        call = self._transport.begin(address, method, request, timeout_s=timeout_s)
 
         def done() -> None:
             with self._condition:
-                self._schedule.join_answered(number, _answer(call), self._clock.monotonic())
+                then(_answer(call), self._clock.monotonic())
                 self._changed()
             self._delivery.interrupt()
             with contextlib.suppress(RuntimeError):  # the loop has ended before the answer came
@@ -126,34 +136,34 @@ class HeartbeatThread(Heartbeats):
         if todo.address is None or todo.request is None:
             return
         try:
-            _ = self._transport.begin(
-                todo.address, LEAVE_GROUP, todo.request, timeout_s=todo.timeout_s
-            ).result()
+            method = METHODS[type(todo.request)]
+            _ = self._transport.begin(todo.address, method, todo.request, timeout_s=todo.timeout_s).result()
         except StrandlineError as error:
             logger.info("group %s: the coordinator does not know that a member left: %s", self._group, error)
 
     def _send(self, todo: SendHeartbeat) -> None:
-        call = self._transport.begin(todo.address, HEARTBEAT, todo.request, timeout_s=todo.timeout_s)
+        method = METHODS[type(todo.request)]
+        call = self._transport.begin(todo.address, method, todo.request, timeout_s=todo.timeout_s)
         with self._condition:
             self._call = call
             if self._schedule.cut:
                 call.cancel()
-        failure: StrandlineError | None = None
+        answer: Any
         try:
-            call.result()
+            answer = call.result()
         except StrandlineError as error:
-            failure = error
+            answer = error
         with self._condition:
             self._call = None
-            refused = self._schedule.ended(failure)
+            found = self._schedule.ended(answer, self._clock.monotonic())
         # An application that never waits gives the loop a turn this often, for commits and answers.
         self._delivery.interrupt()
-        if refused is not None:
-            self._report(refused)
+        if found is not None:
+            self._report(found)
 
 
-def _answer(call: BlockingCall[Joined | MemberIdGiven]) -> Joined | MemberIdGiven | None:
-    """The answer of a call that has ended; None if it failed, which `join` raises."""
+def _answer(call: BlockingCall[Response]) -> Response | None:
+    """The answer of a call that has ended; None if it failed, which `ask` raises."""
     try:
         return call.result()
     except StrandlineError:

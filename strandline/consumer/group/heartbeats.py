@@ -5,12 +5,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any, Final
 
-from strandline.config.consumer import ConsumerSettings
-from strandline.consumer.core.heartbeat import Beat, HeartbeatReport, HeartbeatSchedule
+from strandline.adapters.codecs.consumer_groups import CONSUMER_HEARTBEAT
+from strandline.adapters.codecs.groups import HEARTBEAT, LEAVE_GROUP
+from strandline.consumer.core.heartbeat import HeartbeatReport, Schedule
 from strandline.consumer.delivery import RecordDelivery
-from strandline.ports import Clock
-from strandline.vocabulary.groups import Joined, JoinGroup, MemberIdGiven
+from strandline.ports import Clock, Method, Request, Response
+from strandline.vocabulary.groups import ConsumerHeartbeat, Heartbeat, LeaveGroup
+
+METHODS: Final[dict[type, Method[Any, Any]]] = {
+    Heartbeat: HEARTBEAT,
+    ConsumerHeartbeat: CONSUMER_HEARTBEAT,
+    LeaveGroup: LEAVE_GROUP,
+}
+"""The call of each request that a schedule asks for."""
+
+Then = Callable[[Response | None, float], None]
+"""Changes a schedule by the answer of a call, or by None if it has failed, at this time."""
 
 HEARTBEATS_END_S_MAX = 1.0
 """How long a close waits for the last heartbeat to end."""
@@ -19,29 +31,37 @@ HEARTBEATS_END_S_MAX = 1.0
 class Heartbeats(ABC):
     """Carries out what the schedule decides. `report` may be called in another thread than the loop's.
 
-    Every method but `join` and `close` returns at once.
+    Every method but `ask` and `close` returns at once.
     """
 
     def __init__(
         self,
         group: str,
         *,
+        schedule: Schedule[Any],
         delivery: RecordDelivery,
-        settings: ConsumerSettings,
         clock: Clock,
         report: Callable[[HeartbeatReport], None],
         lock: AbstractContextManager[object],
     ) -> None:
         self._group = group
+        self._schedule = schedule
         self._delivery = delivery
         self._clock = clock
         self._report = report
         self._lock = lock
-        self._schedule = HeartbeatSchedule(group, settings)
 
     @abstractmethod
-    async def join(self, address: str, request: JoinGroup, timeout_s: float) -> Joined | MemberIdGiven:
-        """Join, and send heartbeats for the new generation from the moment of the answer.
+    async def ask(
+        self,
+        address: str,
+        method: Method[Request, Response],
+        request: Request,
+        timeout_s: float,
+        then: Then[Response],
+    ) -> Response:
+        """Call the coordinator. `then` changes the schedule at the moment of the answer, even while the loop
+        is blocked.
 
         Raises what the coordinator answers, and OutcomeUnknown if it does not.
         """
@@ -54,23 +74,19 @@ class Heartbeats(ABC):
     def _changed(self) -> None:
         """The schedule has changed, under the lock: ask it again, and cancel what has to be cut."""
 
-    def start(self, member: str, generation: int) -> None:
-        """Send heartbeats for this member in this generation from now on."""
+    def change(self, what: Callable[[float], None]) -> None:
+        """Change the schedule by a function that takes the time."""
         with self._lock:
-            self._schedule.start(Beat(member, generation), self._clock.monotonic())
+            what(self._clock.monotonic())
             self._changed()
 
     def stop(self) -> None:
         """Send no heartbeat until the next start."""
-        with self._lock:
-            self._schedule.stop()
-            self._changed()
+        self.change(lambda _: self._schedule.stop())
 
     def aim(self, address: str) -> None:
         """Send to the coordinator at this address."""
-        with self._lock:
-            self._schedule.aim(address, self._clock.monotonic())
-            self._changed()
+        self.change(lambda now: self._schedule.aim(address, now))
 
     def extend(self, seconds: float) -> None:
         """Allow the next get call to take this long from now, even beyond `max_poll_interval_ms`."""

@@ -50,7 +50,7 @@ def test_the_first_heartbeat_is_due_at_once_and_the_next_after_the_interval() ->
     todo = sent(made, 0)
     assert todo.request == Heartbeat("g", "m", 1, None, 1_000)
     assert (todo.beat, todo.address) == (BEAT, "a:1")
-    assert made.ended(None) is None
+    assert made.ended(None, 0) is None
     assert made.next(0.25, polled=True) == Wait(0.75)
     assert sent(made, 1).beat == BEAT
 
@@ -80,7 +80,7 @@ def test_a_new_generation_is_due_at_once_and_the_same_one_changes_nothing() -> N
     made = beating()
     _ = sent(made, 0)
     made.start(BEAT, 0.5)
-    assert made.ended(None) is None
+    assert made.ended(None, 0) is None
     assert made.next(0.5, polled=True) == Wait(0.5)
     made.start(Beat("m", 2), 0.5)
     assert sent(made, 0.5).beat == Beat("m", 2)
@@ -89,7 +89,7 @@ def test_a_new_generation_is_due_at_once_and_the_same_one_changes_nothing() -> N
 def test_an_application_is_overdue_after_max_poll_interval() -> None:
     made = beating()
     _ = sent(made, 0)
-    _ = made.ended(None)
+    _ = made.ended(None, 0)
     todo = made.next(10, polled=False)
     leave = LeaveGroup("g", (LeavingMember("m", None, "no get call within max_poll_interval_ms=10000"),))
     assert isinstance(todo, LeaveOverdue)
@@ -102,17 +102,17 @@ def test_an_application_is_overdue_after_max_poll_interval() -> None:
 def test_a_get_call_restarts_the_interval() -> None:
     made = beating()
     _ = sent(made, 9.5)
-    _ = made.ended(None)
+    _ = made.ended(None, 0)
     assert made.next(10.25, polled=False) == Wait(0.25)
     _ = sent(made, 19, polled=False)
-    assert made.ended(None) is None
+    assert made.ended(None, 0) is None
     assert isinstance(made.next(19.5, polled=False), LeaveOverdue)
 
 
 def test_a_heartbeat_is_not_held_beyond_the_moment_when_the_application_is_overdue() -> None:
     made = beating()
     _ = sent(made, 0)
-    _ = made.ended(None)
+    _ = made.ended(None, 0)
     assert sent(made, 9.9, polled=False).request.max_wait_ms == pytest.approx(100, abs=1)
 
 
@@ -120,7 +120,7 @@ def test_an_extension_counts_only_if_it_is_longer() -> None:
     made = beating()
     made.extend(15)
     _ = sent(made, 14, polled=False)
-    _ = made.ended(None)
+    _ = made.ended(None, 0)
     assert isinstance(made.next(15, polled=False), LeaveOverdue)
     made = beating()
     made.extend(5)
@@ -137,14 +137,14 @@ def test_a_refused_heartbeat_is_reported() -> None:
     made = beating()
     _ = sent(made, 0)
     error = RebalanceInProgress("others join")
-    assert made.ended(error) == Refused(BEAT, "a:1", error)
+    assert made.ended(error, 0) == Refused(BEAT, "a:1", error)
     assert made.next(0, polled=True) == Wait(1), "it is not sent again at once"
 
 
 def test_a_coordinator_that_names_another_is_followed() -> None:
     made = beating()
     _ = sent(made, 0)
-    assert made.ended(NotCoordinator("moved", leader=LeaderHint(2, "b", 2, 7))) is not None
+    assert made.ended(NotCoordinator("moved", leader=LeaderHint(2, "b", 2, 7)), 0) is not None
     assert sent(made, 1).address == "b:2"
 
 
@@ -164,7 +164,7 @@ def test_a_stop_and_another_coordinator_cut_the_heartbeat_in_flight(change: Chan
     assert not made.cut
     change(made)
     assert made.cut
-    assert made.ended(LOST) is None and not made.cut
+    assert made.ended(LOST, 0) is None and not made.cut
 
 
 def test_the_same_coordinator_cuts_nothing() -> None:

@@ -13,19 +13,27 @@ from typing import Any
 import grpc
 import pytest
 
+from strandline.adapters.codecs.groups import JOIN_GROUP
 from strandline.adapters.rpc.blocking import GrpcBlockingTransport
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.rpc.wire_errors import error_to_wire
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system_host import SystemThreads
-from strandline.consumer.core.heartbeat import HeartbeatReport, Overdue, Refused, Stopped
+from strandline.consumer.core.heartbeat import (
+    Beat,
+    HeartbeatReport,
+    HeartbeatSchedule,
+    Overdue,
+    Refused,
+    Stopped,
+)
 from strandline.consumer.group.heartbeat_task import HeartbeatTask
 from strandline.consumer.group.heartbeat_thread import HeartbeatThread
 from strandline.consumer.group.heartbeats import Heartbeats
 from strandline.errors import InvalidRequest, OutcomeUnknown, RebalanceInProgress, StrandlineError
 from strandline.ports import Listener
 from strandline.rpc import group_pb2, group_pb2_grpc
-from strandline.vocabulary.groups import Joined, JoinGroup
+from strandline.vocabulary.groups import Joined, JoinGroup, MemberIdGiven
 from tests.consumer.brokers import Parts
 from tests.waiting import DEADLINE_S, eventually
 
@@ -69,6 +77,7 @@ class Beating:
         self.reports: list[HeartbeatReport] = []
         self.parts = Parts(heartbeat_interval_ms=INTERVAL_MS, **settings)
         self.transport = GrpcTransport()
+        self.schedule = HeartbeatSchedule("g", self.parts.settings)
         self.heartbeats = self._thread() if driver == "thread" else self._task()
         self._server = grpc.server(ThreadPoolExecutor(4))
         group_pb2_grpc.add_GroupsServicer_to_server(self.coordinator, self._server)
@@ -79,7 +88,7 @@ class Beating:
         return HeartbeatThread(
             "g",
             delivery=self.parts.delivery,
-            settings=self.parts.settings,
+            schedule=self.schedule,
             clock=SystemClock(),
             report=self.reports.append,
             transport=GrpcBlockingTransport(),
@@ -90,12 +99,24 @@ class Beating:
         return HeartbeatTask(
             "g",
             delivery=self.parts.delivery,
-            settings=self.parts.settings,
+            schedule=self.schedule,
             clock=SystemClock(),
             report=self.reports.append,
             transport=self.transport,
             scope=self.parts.scope,
         )
+
+    def start(self, member: str, generation: int) -> None:
+        self.heartbeats.change(lambda now: self.schedule.start(Beat(member, generation), now))
+
+    async def join(self, address: str, request: JoinGroup, timeout_s: float) -> Joined | MemberIdGiven:
+        """As a member joins."""
+        number = self.schedule.join_sent()
+
+        def answered(answer: Joined | MemberIdGiven | None, now: float) -> None:
+            self.schedule.join_answered(number, answer, now)
+
+        return await self.heartbeats.ask(address, JOIN_GROUP, request, timeout_s, answered)
 
     async def end(self) -> None:
         self.coordinator.hold.set()
@@ -141,7 +162,7 @@ async def test_beats_are_paced_though_they_are_refused_at_once(beating: Start) -
     one = await beating()
     one.coordinator.refusal = RebalanceInProgress("others join")
     one.heartbeats.aim(one.address)
-    one.heartbeats.start("m", 1)
+    one.start("m", 1)
     await eventually(lambda: len(one.coordinator.beats) >= 4, what="four beats")
     times = [at for at, _, _ in one.coordinator.beats]
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
@@ -157,13 +178,13 @@ async def test_heartbeats_switch_to_a_new_generation_at_once(
 ) -> None:
     one = await beating()
     one.heartbeats.aim(one.address)
-    one.heartbeats.start("m", 1)
+    one.start("m", 1)
     await eventually(lambda: one.coordinator.beats, what="a beat")
-    one.heartbeats.start("m", 2)
+    one.start("m", 2)
     await eventually(lambda: one.coordinator.beats[-1][1:] == ("m", 2), what="a beat in generation 2")
     one.heartbeats.stop()
     many = len(one.coordinator.beats)
-    one.heartbeats.start("n", 3)
+    one.start("n", 3)
     await eventually(lambda: one.coordinator.beats[-1][1:] == ("n", 3), what="a beat as another member")
     assert all(beat[1:] != ("m", 2) for beat in one.coordinator.beats[many + 1 :])
     assert one.reports == []
@@ -173,10 +194,10 @@ async def test_a_join_that_is_answered_while_the_loop_is_stuck_is_beaten_for(bea
     """The coordinator expects heartbeats of the new generation from its answer on."""
     one = await beating_thread()
     one.heartbeats.aim(one.address)
-    one.heartbeats.start("m", 1)
+    one.start("m", 1)
     request = JoinGroup("g", "m", 1_000, 1_000, "consumer", ())
     async with asyncio.TaskGroup() as tasks:
-        joining = tasks.create_task(one.heartbeats.join(one.address, request, 10))
+        joining = tasks.create_task(one.join(one.address, request, 10))
         await asyncio.sleep(0)
         one.coordinator.join.set()
         until = one.coordinator.clock.monotonic() + DEADLINE_S
@@ -189,11 +210,11 @@ async def test_a_join_that_is_answered_while_the_loop_is_stuck_is_beaten_for(bea
 async def test_the_end_cuts_a_held_beat_and_a_held_join_short(beating: Start) -> None:
     one = await beating(max_poll_interval_ms=600_000)
     one.heartbeats.aim(one.address)
-    one.heartbeats.start("m", 1)
+    one.start("m", 1)
     await eventually(lambda: one.coordinator.beats, what="a beat")
     request = JoinGroup("g", "m", 1_000, 1_000, "consumer", ())
     async with asyncio.TaskGroup() as tasks:
-        joining = tasks.create_task(_cancelled(one.heartbeats.join(one.address, request, 60)))
+        joining = tasks.create_task(_cancelled(one.join(one.address, request, 60)))
         await asyncio.sleep(0)
         joining.cancel()
     assert await one.heartbeats.close()
@@ -208,7 +229,7 @@ async def test_an_overdue_member_leaves_though_the_loop_is_stuck(beating_thread:
     """The thread sends LeaveGroup itself: a blocked loop may be the reason."""
     one = await beating_thread(max_poll_interval_ms=300)
     one.heartbeats.aim(one.address)
-    one.heartbeats.start("m", 1)
+    one.start("m", 1)
     clock = one.coordinator.clock
     until = clock.monotonic() + DEADLINE_S
     while not one.coordinator.left:
@@ -217,7 +238,7 @@ async def test_an_overdue_member_leaves_though_the_loop_is_stuck(beating_thread:
     (overdue,) = one.reports
     assert isinstance(overdue, Overdue) and overdue.silent_s > 0.25
     many = len(one.coordinator.beats)
-    one.heartbeats.start("n", 4)
+    one.start("n", 4)
     await eventually(
         lambda: len(one.coordinator.beats) > many, what="it beats again once it has joined again"
     )
@@ -229,7 +250,7 @@ async def test_a_static_member_that_is_overdue_stops_beating_and_stays_known(
     """KIP-345: its session decides."""
     one = await beating(max_poll_interval_ms=300, group_instance_id="i")
     one.heartbeats.aim(one.address)
-    one.heartbeats.start("m", 1)
+    one.start("m", 1)
     await eventually(lambda: one.reports, what="it is overdue")
     assert isinstance(one.reports[0], Overdue) and one.coordinator.left == []
 
@@ -237,7 +258,7 @@ async def test_a_static_member_that_is_overdue_stops_beating_and_stays_known(
 async def test_a_coordinator_that_is_gone_is_reported(beating: Start) -> None:
     one = await beating()
     one.heartbeats.aim("127.0.0.1:1")
-    one.heartbeats.start("m", 1)
+    one.start("m", 1)
     await eventually(lambda: one.reports, what="a beat is not answered")
     report = one.reports[0]
     assert isinstance(report, Refused) and isinstance(report.error, OutcomeUnknown)
@@ -250,7 +271,7 @@ async def test_a_thread_that_fails_reports_it(beating_thread: Start) -> None:
     """The heartbeats of a member never end without a report."""
     one = await beating_thread()
     one.heartbeats.aim(one.address)
-    one.heartbeats.start("m\ud800", 1)  # no text that could be sent
+    one.start("m\ud800", 1)  # no text that could be sent
     await eventually(lambda: one.reports, what="it reports that")
     assert isinstance(one.reports[0], Stopped) and isinstance(one.reports[0].error, InvalidRequest)
 
@@ -259,13 +280,13 @@ async def test_an_overdue_member_of_a_task_leaves_and_beats_again_after_a_join()
     async with _beating("task") as make:
         one = await make(max_poll_interval_ms=300)
         one.heartbeats.aim(one.address)
-        one.heartbeats.start("m", 1)
+        one.start("m", 1)
         await eventually(lambda: one.coordinator.left == ["m"], what="it leaves")
         (overdue,) = one.reports
         assert isinstance(overdue, Overdue) and overdue.silent_s > 0.25
         request = JoinGroup("g", "", 1_000, 1_000, "consumer", ())
         one.coordinator.join.set()
-        joined = await one.heartbeats.join(one.address, request, 10)
+        joined = await one.join(one.address, request, 10)
         assert isinstance(joined, Joined)
         await eventually(lambda: one.coordinator.beats[-1][2] == joined.generation, what="it beats again")
 
@@ -273,16 +294,17 @@ async def test_an_overdue_member_of_a_task_leaves_and_beats_again_after_a_join()
 async def test_a_task_that_fails_reports_it() -> None:
     reports: list[HeartbeatReport] = []
     async with Parts() as parts:
+        schedule = HeartbeatSchedule("g", parts.settings)
         heartbeats = HeartbeatTask(
             "g",
             delivery=parts.delivery,
-            settings=parts.settings,
+            schedule=schedule,
             clock=parts.clock,
             report=reports.append,
             transport=parts.brokers,  # it knows no Heartbeat
             scope=parts.scope,
         )
         heartbeats.aim("broker1:9092")
-        heartbeats.start("m", 1)
+        heartbeats.change(lambda now: schedule.start(Beat("m", 1), now))
         await eventually(lambda: reports, what="it reports that")
         assert isinstance(reports[0], Stopped)

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from strandline.consumer.core.heartbeat import Beat, Overdue
+from strandline.consumer.core.heartbeat import Beat, HeartbeatSchedule, Overdue
 from strandline.consumer.core.member_effects import Assign, Report, SendLeave
 from strandline.consumer.core.member_states import State
+from strandline.consumer.group.classic_member import LAST_REPORTS_S_MAX, ClassicMember
 from strandline.consumer.group.commits import Commits, Identity
 from strandline.consumer.group.handover import Handover
 from strandline.consumer.group.heartbeat_task import HeartbeatTask
 from strandline.consumer.group.listener import Listening
-from strandline.consumer.group.member import LAST_REPORTS_S_MAX, Member
+from strandline.consumer.group.member import MemberParts
 from strandline.consumer.group.topics import Topics
 from strandline.consumer.measures import Rebalances
 from strandline.ids import TopicPartition
@@ -60,17 +61,17 @@ class Driven(Parts):
             settings=self.settings,
             owned=lambda: self.core.owned,
         )
+        schedule = HeartbeatSchedule("g", self.settings)
         self.heartbeats = HeartbeatTask(
             "g",
+            schedule=schedule,
             delivery=self.delivery,
-            settings=self.settings,
             clock=self.clock,
             report=lambda _: None,
             transport=self.brokers,
             scope=self.scope,
         )
-        self.member = Member(
-            self.core,
+        parts = MemberParts(
             coordinator=self.coordinator,
             delivery=self.delivery,
             handover=self.handover,
@@ -83,6 +84,7 @@ class Driven(Parts):
             on_fatal=self.delivery.fail,
             on_settled=lambda: None,
         )
+        self.member = ClassicMember(self.core, schedule, parts)
         self.delivery.on_call = self.member.polled
 
     async def begin(self) -> None:

@@ -15,6 +15,8 @@ from strandline.consumer.core.member_effects import (
     NeedMetadata,
     Report,
     Revoke,
+    Say,
+    SendFarewell,
     SendJoin,
     SendLeave,
     SendSync,
@@ -56,6 +58,8 @@ def spoken(effect: Effect) -> str:
             return f"report {change.kind.value} {named(change.partitions)}"
         case Fatal(error):
             return f"fatal: {error.message}"
+        case Say() | SendFarewell():
+            raise AssertionError(f"{effect} is of a member whose coordinator assigns")
 
 
 def named(partitions: Iterable[TopicPartition]) -> str:

@@ -153,7 +153,7 @@ async def test_a_close_in_a_rebalance_commits_at_once(cluster: MemoryCluster) ->
         await eventually(lambda: len(first.records) == 5, what="a kept partition is read on")
         group = first.consumer._group
         assert group is not None
-        await eventually(lambda: group._core.state is State.JOINING, what="it waits for the others")
+        await eventually(lambda: group._member.core.state is State.JOINING, what="it waits for the others")
         first.stop()
 
         async def committed() -> bool:

@@ -1,0 +1,1 @@
+"""A member whose coordinator assigns (KIP-848)."""

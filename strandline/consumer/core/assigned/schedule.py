@@ -1,0 +1,99 @@
+"""The heartbeats of a member whose coordinator assigns (KIP-848): what each of them says.
+
+All that the member has to say goes into heartbeats, one at a time. What is new is said at once and in full:
+it cuts the heartbeat that is held. Once that is answered, heartbeats only name the member and its epoch. One
+that fails or is cut may have been handled all the same, so the next one says everything again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from strandline.client.backoff import backoff_s
+from strandline.config.consumer import ConsumerSettings
+from strandline.consumer.core.heartbeat import Beat, News, Schedule, SendHeartbeat
+from strandline.errors import StrandlineError
+from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat
+
+JOINS: Final = 0
+"""The epoch of a member that joins."""
+LEAVES: Final = -1
+"""The epoch of a member that leaves the group."""
+LEAVES_FOR_A_WHILE: Final = -2
+"""The epoch of a static member that leaves and comes back."""
+
+
+class AssignedSchedule(Schedule[ConsumerBeat]):
+    """The coordinator says how often it wants to hear of the member; before its first answer it is
+    `heartbeat_interval_ms`."""
+
+    def __init__(self, group: str, settings: ConsumerSettings) -> None:
+        super().__init__(group, settings)
+        self._full: ConsumerHeartbeat | None = None
+        """All that the member has to say."""
+        self._owed = False
+        """True until that is answered."""
+        self._given_interval_ms = settings.heartbeat_interval_ms
+        self._attempts = 0
+        """Failures since the last answer."""
+
+    def say(self, request: ConsumerHeartbeat, now: float) -> None:
+        """Say this at once: with epoch 0 to join, else with the epoch of the last answer. A member that the
+        schedule has stopped for says nothing but that it joins."""
+        if request.epoch == JOINS:
+            self.start(Beat(request.member, JOINS), now)
+        if self._beat is not None:
+            self._full, self._owed, self._due_at = request, True, now
+            self.cut = self._sent is not None
+
+    def aim(self, address: str, now: float) -> None:
+        self._owed = self._owed or address != self._address
+        super().aim(address, now)
+
+    @property
+    def _interval_ms(self) -> int:
+        return self._given_interval_ms
+
+    @property
+    def _grace_ms(self) -> float:
+        return min(self._settings.request_timeout_ms, self._given_interval_ms)
+
+    def _request(self, beat: Beat, wait_ms: int) -> ConsumerHeartbeat:
+        assert self._full is not None, f"{beat} has nothing to say"
+        if self._owed:
+            return replace(self._full, epoch=beat.generation)
+        full = self._full
+        return ConsumerHeartbeat(
+            full.group,
+            beat.member,
+            beat.generation,
+            full.instance,
+            client_id=full.client_id,
+            max_wait_ms=wait_ms,
+        )
+
+    def _farewell(self, beat: Beat, reason: str) -> ConsumerHeartbeat:
+        return farewell(self._group, beat.member, self._settings.group_instance_id)
+
+    def _answered(self, sent: SendHeartbeat, answer: ConsumerBeat, now: float) -> News | None:
+        self._attempts = 0
+        if answer.interval_ms > 0:
+            self._given_interval_ms = answer.interval_ms
+        if self._beat is not None:
+            self._beat = Beat(answer.member, answer.epoch)
+        news = answer.assignment is not None or answer.epoch != sent.beat.generation
+        if self._owed or news or answer.interval_ms == 0:
+            self._due_at = now
+        self._owed = False
+        return News(sent.beat, answer) if news else None
+
+    def _failed(self, sent: SendHeartbeat, error: StrandlineError, now: float) -> None:
+        self._attempts += 1
+        self._owed = True
+        self._due_at = now + backoff_s(self._settings, self._attempts)
+
+
+def farewell(group: str, member: str, instance: str | None) -> ConsumerHeartbeat:
+    """Takes a member out of its group; the place of an instance is kept for its session timeout."""
+    return ConsumerHeartbeat(group, member, LEAVES if instance is None else LEAVES_FOR_A_WHILE, instance)
