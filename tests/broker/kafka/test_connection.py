@@ -457,7 +457,7 @@ async def test_traffic_is_counted() -> None:
 @pytest.mark.parametrize(
     ("key", "version", "request_name"),
     [
-        (68, 0, "ConsumerGroupHeartbeat"),
+        (76, 1, "ShareGroupHeartbeat"),
         (INIT_PRODUCER_ID.key, 99, "InitProducerId"),
         (7_777, 0, "other"),
         (API_VERSIONS, 99, "ApiVersions"),

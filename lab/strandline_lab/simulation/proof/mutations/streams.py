@@ -15,11 +15,11 @@ STREAMS: Final = (
         "a task that was abandoned still writes to its store",
         "S2",
         _ACTIVE,
-        """                if self.abandoned():
-                    return
-                self._state.settle(*self._writer.checkpoint)
+        """            if self.abandoned():
+                return
+            if self._state is not None and self._writer is not None:
 """,
-        """                self._state.settle(*self._writer.checkpoint)
+        """            if self._state is not None and self._writer is not None:
 """,
         workloads=_STREAMS,
     ),
@@ -27,13 +27,13 @@ STREAMS: Final = (
         "the store has changes that the changelog may not get",
         "S3",
         _ACTIVE,
-        """                await self._writer.append(changes)
-                if self.abandoned():
-                    return
-                self._state.settle(*self._writer.checkpoint)
+        """        if self._writer is not None and not self.abandoned():
+            await self._writer.append(changes)
 """,
-        """                self._state.settle(*self._writer.checkpoint)
-                await self._writer.append(changes)
+        """        if self._writer is not None and not self.abandoned():
+            if self._state is not None:
+                self._state.settle(*self._writer.checkpoint)
+            await self._writer.append(changes)
 """,
         workloads=_STREAMS,
     ),
@@ -41,8 +41,8 @@ STREAMS: Final = (
         "a changelog takes batches of a former owner",
         "S8",
         "strandline/streams/runtime/tasks/changelog_writer.py",
-        "records, expected_offset=self.checkpoint.offset\n",
-        "records\n",
+        "expected = self.checkpoint.offset if self._is_conditional else None",
+        "expected = None",
         workloads=_STREAMS,
     ),
     Mutation(
