@@ -14,14 +14,14 @@ GENERATED: Final = "*_pb2*.py"
 
 CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 904,
-    "strandline/adapters": 14_360,
+    "strandline/adapters": 14_370,
     "strandline/auditing": 1_170,
     "strandline/broker": 44_070,
-    "strandline/cli": 6_980,
+    "strandline/cli": 7_000,
     "strandline/client": 6_090,
     "strandline/config": 1_770,
     "strandline/console": 13_640,
-    "strandline/consumer": 7_080,
+    "strandline/consumer": 7_100,
     "strandline/controller": 9_310,
     "strandline/errors": 740,
     "strandline/local": 2_490,
@@ -36,7 +36,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/simulation": 4_140,
     "strandline/streams": 6_750,
     "strandline/testing": 1_650,
-    "strandline/vocabulary": 2_970,
+    "strandline/vocabulary": 2_980,
     "lab/strandline_lab": 24,
     "lab/strandline_lab/auditing": 1_050,
     "lab/strandline_lab/bench": 5_890,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 13_400,
-    "tests": 146_100,
+    "tests": 146_150,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

@@ -1275,6 +1275,8 @@ class DescribeGroupResponse(_message.Message):
     MEMBERS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     CAUSED_BY_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    TARGET_EPOCH_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     state: _builtins.str
     generation: _builtins.int
@@ -1284,6 +1286,10 @@ class DescribeGroupResponse(_message.Message):
     reason: _builtins.str
     """of the last rebalance"""
     caused_by: _builtins.str
+    type: _builtins.str
+    """of its protocol: classic or consumer; empty, as from earlier brokers: classic"""
+    target_epoch: _builtins.int
+    """if the coordinator assigns: for which epoch it last computed a target"""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
@@ -1301,10 +1307,12 @@ class DescribeGroupResponse(_message.Message):
         members: _abc.Iterable[Global___DescribedMember] | None = ...,
         reason: _builtins.str = ...,
         caused_by: _builtins.str = ...,
+        type: _builtins.str = ...,
+        target_epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caused_by", b"caused_by", "error", b"error", "generation", b"generation", "group", b"group", "leader", b"leader", "members", b"members", "protocol", b"protocol", "protocol_type", b"protocol_type", "reason", b"reason", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caused_by", b"caused_by", "error", b"error", "generation", b"generation", "group", b"group", "leader", b"leader", "members", b"members", "protocol", b"protocol", "protocol_type", b"protocol_type", "reason", b"reason", "state", b"state", "target_epoch", b"target_epoch", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1321,15 +1329,31 @@ class DescribedMember(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     ASSIGNMENT_FIELD_NUMBER: _builtins.int
     OWNED_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    TOPICS_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    REVOKING_FIELD_NUMBER: _builtins.int
     member: _builtins.str
     instance: _builtins.str
     client_id: _builtins.str
     host: _builtins.str
     metadata: _builtins.bytes
     assignment: _builtins.bytes
+    epoch: _builtins.int
+    """of a member whose coordinator assigns, as the rest; 0 of others"""
     @_builtins.property
     def owned(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupPartition]:
         """as the member reported"""
+
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def target(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupPartition]:
+        """what the member is to have"""
+
+    @_builtins.property
+    def revoking(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupPartition]:
+        """what it has yet to give up"""
 
     def __init__(
         self,
@@ -1341,10 +1365,14 @@ class DescribedMember(_message.Message):
         metadata: _builtins.bytes = ...,
         assignment: _builtins.bytes = ...,
         owned: _abc.Iterable[Global___GroupPartition] | None = ...,
+        epoch: _builtins.int = ...,
+        topics: _abc.Iterable[_builtins.str] | None = ...,
+        target: _abc.Iterable[Global___GroupPartition] | None = ...,
+        revoking: _abc.Iterable[Global___GroupPartition] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment", b"assignment", "client_id", b"client_id", "host", b"host", "instance", b"instance", "member", b"member", "metadata", b"metadata", "owned", b"owned"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment", b"assignment", "client_id", b"client_id", "epoch", b"epoch", "host", b"host", "instance", b"instance", "member", b"member", "metadata", b"metadata", "owned", b"owned", "revoking", b"revoking", "target", b"target", "topics", b"topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -414,11 +414,19 @@ class DescribedMember:
     assignment: bytes
     instance: str | None = None
     owned: tuple[TopicPartition, ...] = ()
+    epoch: int = 0
+    """Of a member whose coordinator assigns, as all that follows; 0 for others."""
+    topics: tuple[str, ...] = ()
+    target: tuple[TopicPartition, ...] = ()
+    """What the member is to have."""
+    revoking: tuple[TopicPartition, ...] = ()
+    """What it has yet to give up, and so keeps from others."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    """`reason` and `caused_by` describe the last rebalance."""
+    """`reason` and `caused_by` describe the last rebalance. `generation` is the group's epoch if its
+    coordinator assigns."""
 
     group: str
     state: str
@@ -429,3 +437,6 @@ class DescribedGroup:
     members: tuple[DescribedMember, ...]
     reason: str = ""
     caused_by: str = ""
+    type: str = CLASSIC
+    target_epoch: int = 0
+    """The epoch for which the coordinator last computed a target; 0 in a group with a leader."""

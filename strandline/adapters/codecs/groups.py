@@ -13,6 +13,7 @@ from strandline.adapters.codecs.messages import (
     ENDPOINT,
     ERROR,
     OPTIONAL_TEXT,
+    SCALARS,
     Call,
     MessageCodec,
     Part,
@@ -385,7 +386,13 @@ REPORT_TASKS: Final = _rpc(
 # --- administration -----------------------------------------------------------------------------
 
 _MEMBER: Final = shape(
-    group_pb2.DescribedMember, DescribedMember, instance=OPTIONAL_TEXT, owned=many(_PARTITION)
+    group_pb2.DescribedMember,
+    DescribedMember,
+    instance=OPTIONAL_TEXT,
+    owned=many(_PARTITION),
+    topics=SCALARS,
+    target=many(_PARTITION),
+    revoking=many(_PARTITION),
 )
 
 _TYPE: Final = Part(same, lambda text: text or CLASSIC)

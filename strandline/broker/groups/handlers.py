@@ -34,6 +34,7 @@ from strandline.broker.core.groups.requests import (
 )
 from strandline.broker.core.groups.state.present_topics import PresentTopics
 from strandline.broker.groups.coordinators import Coordinators, subscribed_now
+from strandline.broker.groups.describing import as_group
 from strandline.broker.groups.partition import GROUPS, GroupPartition
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics, offsets_topic
@@ -43,6 +44,7 @@ from strandline.config.services.broker import BrokerSettings
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
+    GroupIdNotFound,
     StrandlineError,
 )
 from strandline.ids import (
@@ -440,7 +442,13 @@ class GroupHandlers:
 
     async def describe(self, group: str, caller: Caller) -> DescribedGroup:
         self._access.check(caller, DESCRIBE_GROUP, group)
-        return await self._ask(DescribeGroup(group))
+        try:
+            return await self._ask(DescribeGroup(group))
+        except GroupIdNotFound as unknown:
+            try:
+                return as_group(await self._ask(DescribeConsumers(group)))
+            except GroupIdNotFound:
+                raise unknown from None
 
     async def describe_consumers(self, group: str, caller: Caller) -> DescribedConsumerGroup:
         """A group whose coordinator assigns. Raises TopicAuthorizationFailed if it reads a topic that the

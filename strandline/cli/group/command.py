@@ -13,6 +13,7 @@ from strandline.cli.group.view import mixed_warning, view_json
 from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
 from strandline.errors import NonEmptyGroup
 from strandline.report.text.partition_names import compact
+from strandline.vocabulary.groups import CONSUMER
 
 if TYPE_CHECKING:
     from strandline.client.resets.plan import Chosen, Reset, Target
@@ -93,24 +94,38 @@ def _show(invocation: Invocation, view: GroupView) -> None:
     described, coordinator = view.group, view.coordinator
     sides = [f"{len(members)} {side}" for side, members in view.sides.items() if members]
     out.line(f"group         {described.group}")
-    out.line(f"state         {described.state}, generation {described.generation}")
+    assigns = described.type == CONSUMER
+    counted = f"generation {described.generation}"
+    if assigns:
+        counted = f"epoch {described.generation}, with the target of {described.target_epoch}"
+    out.line(f"state         {described.state}, {counted}")
     out.line(f"protocol      {', '.join([described.protocol or '-', *sides])}")
     out.line(f"coordinator   broker {coordinator.id} at {coordinator.address}")
     if described.reason:
         by = f" (caused by {described.caused_by})" if described.caused_by else ""
         out.line(f"rebalanced    {described.reason}{by}")
+    for member in view.waits_for:
+        out.line(f"waits for     {member.name} to give up {compact(member.revoking)}")
     out.line(f"lag           {'?' if view.lag is None else view.lag}")
     if view.members:
         out.line("")
         out.table(
-            ("member", "instance", "client", "host", "rebalances", "assigned", "owned"),
+            (
+                "member",
+                "instance",
+                "client",
+                "host",
+                "epoch" if assigns else "rebalances",
+                "assigned",
+                "owned",
+            ),
             [
                 (
                     m.member + (" *" if m.member == described.leader else ""),
                     m.instance,
                     m.client_id,
                     m.host,
-                    m.rebalance_protocol,
+                    m.epoch if assigns else m.rebalance_protocol,
                     compact(m.assigned),
                     compact(m.owned),
                 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from strandline.consumer.described.view import GroupView, mixed_advice
 from strandline.report.text.partition_names import by_topic
+from strandline.vocabulary.groups import CLASSIC
 
 
 def mixed_warning(view: GroupView) -> str:
@@ -20,6 +21,8 @@ def view_json(view: GroupView) -> dict[str, Any]:
         "group": group.group,
         "state": group.state,
         "generation": group.generation,
+        "type": group.type or CLASSIC,
+        "target_epoch": group.target_epoch or None,
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "leader": group.leader,
@@ -39,6 +42,8 @@ def view_json(view: GroupView) -> dict[str, Any]:
                 "topics": None if member.topics is None else list(member.topics),
                 "assigned": None if member.assigned is None else by_topic(member.assigned),
                 "owned": by_topic(member.owned),
+                "epoch": member.epoch or None,
+                "revoking": by_topic(member.revoking),
             }
             for member in view.members
         ],

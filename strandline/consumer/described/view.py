@@ -16,7 +16,7 @@ from typing import Final
 from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.ids import NO_EPOCH, TopicPartition
-from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
+from strandline.vocabulary.groups import CONSUMER, CommittedOffset, DescribedGroup, DescribedMember
 from strandline.vocabulary.log import ListedEpochEnd, ListedOffset
 from strandline.vocabulary.log_position import Match, compare, same_topic
 from strandline.vocabulary.metadata import Endpoint
@@ -54,6 +54,10 @@ class MemberView:
     topics: tuple[str, ...] | None
     assigned: tuple[TopicPartition, ...] | None
     owned: tuple[TopicPartition, ...]
+    epoch: int = 0
+    """Of a member whose coordinator assigns; 0 of others."""
+    revoking: tuple[TopicPartition, ...] = ()
+    """What it has yet to give up."""
 
     @property
     def name(self) -> str:
@@ -123,6 +127,11 @@ class GroupView:
         return all(self.sides.values())
 
     @property
+    def waits_for(self) -> tuple[MemberView, ...]:
+        """The members that have yet to give partitions up: others wait for these."""
+        return tuple(member for member in self.members if member.revoking)
+
+    @property
     def lag(self) -> int | None:
         """The lag of all partitions together; None if one is unknown, or if there is none yet: a group exists
         before its first member does."""
@@ -131,6 +140,8 @@ class GroupView:
 
 def member_view(member: DescribedMember, group: DescribedGroup) -> MemberView:
     """A member with its bytes decoded; if they cannot be decoded, the other facts are still shown."""
+    if group.type == CONSUMER:
+        return _assigned_member(member)
     topics = protocol = assigned = subscription = None
     if group.protocol_type == CONSUMERS:
         with suppress(InconsistentGroupProtocol):
@@ -148,6 +159,22 @@ def member_view(member: DescribedMember, group: DescribedGroup) -> MemberView:
         topics,
         assigned,
         tuple(sorted(member.owned)) or _owned(subscription, assigned, group),
+    )
+
+
+def _assigned_member(member: DescribedMember) -> MemberView:
+    """Of a group whose coordinator assigns: it names everything."""
+    return MemberView(
+        member.member,
+        member.instance,
+        member.client_id,
+        member.host,
+        None,
+        member.topics,
+        tuple(sorted(member.target)),
+        tuple(sorted(member.owned)),
+        member.epoch,
+        tuple(sorted(member.revoking)),
     )
 
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from strandline import Admin, Consumer, TopicPartition
+from strandline.consumer.described.reading import read_group
 from strandline.errors import GroupIdNotFound, InvalidRequest, UnsupportedAssignor
 from strandline.testing import MemoryCluster
 from tests.integration.groups.support.group_members import (
@@ -69,6 +70,42 @@ async def test_kept_partitions_are_read_on_while_another_member_holds_up_a_move(
         assert not second.owned
         go_on.set()
         await members.settled(first, second, partitions=6)
+
+
+async def test_a_member_that_others_wait_for_is_named(cluster: MemoryCluster) -> None:
+    topic = await new_topic(cluster, 4)
+    async with (
+        members_of(cluster, topic) as members,
+        Admin(cluster.bootstrap, host=cluster.host) as admin,
+    ):
+        first = await members.join()
+        await members.settled(first, partitions=4)
+        go_on, holding = asyncio.Event(), asyncio.Event()
+
+        async def hold_up(kind: str, gone: set[TopicPartition]) -> None:
+            if kind == "revoked":
+                holding.set()
+                await go_on.wait()
+
+        first.heard.before = hold_up
+        second = await members.join()
+        await holding.wait()
+        view = await read_group(admin, members.group)
+        slow, waiting = first.consumer.group_metadata().member_id, second.consumer.group_metadata().member_id
+        assert (view.group.type, view.group.state, view.group.protocol) == (
+            "consumer",
+            "Reconciling",
+            "uniform",
+        )
+        assert view.group.generation == view.group.target_epoch == 3
+        assert view.group.reason == f"member {waiting} joined"
+        assert [(member.member, len(member.revoking)) for member in view.waits_for] == [(slow, 2)]
+        assert {member.member: len(member.owned) for member in view.members} == {slow: 4, waiting: 0}
+        assert {len(member.assigned or ()) for member in view.members} == {2}
+        go_on.set()
+        await members.settled(first, second, partitions=4)
+        view = await read_group(admin, members.group)
+        assert not view.waits_for
 
 
 async def test_partitions_that_are_added_are_read(cluster: MemoryCluster) -> None:

@@ -153,6 +153,14 @@ ANSWERS: list[tuple[str, Any]] = [
             (DescribedMember("m", "c", "10.0.0.1", b"x", b"y", "i", (FIRST,)),), "why", "m",
         ),
     ),
+    (
+        "describe",
+        DescribedGroup(
+            "g", "Reconciling", 4, "consumer", "uniform", "",
+            (DescribedMember("m", "c", "10.0.0.1", b"", b"", "i", (FIRST,), 3, ("t",), (), (FIRST,)),),
+            "why", "m", "consumer", 4,
+        ),
+    ),
     ("delete", None),
 ]  # fmt: skip
 

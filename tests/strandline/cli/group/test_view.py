@@ -30,6 +30,8 @@ def test_the_json_shape_is_the_documented_one() -> None:
         "group": "g",
         "state": "Stable",
         "generation": 4,
+        "type": "classic",
+        "target_epoch": None,
         "protocol_type": "consumer",
         "protocol": "sticky",
         "leader": "m1",
@@ -49,6 +51,8 @@ def test_the_json_shape_is_the_documented_one() -> None:
                 "topics": ["t"],
                 "assigned": {"t": [0]},
                 "owned": {},
+                "epoch": None,
+                "revoking": {},
             }
         ],
         "partitions": [
