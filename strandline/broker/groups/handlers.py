@@ -441,9 +441,14 @@ class GroupHandlers:
         return visible
 
     async def describe(self, group: str, caller: Caller) -> DescribedGroup:
+        """A group with a leader. Raises GroupIdNotFound for another one, as Kafka does."""
         self._access.check(caller, DESCRIBE_GROUP, group)
+        return await self._ask(DescribeGroup(group))
+
+    async def describe_any(self, group: str, caller: Caller) -> DescribedGroup:
+        """A group with a leader, or one whose coordinator assigns. Raises GroupIdNotFound."""
         try:
-            return await self._ask(DescribeGroup(group))
+            return await self.describe(group, caller)
         except GroupIdNotFound as unknown:
             try:
                 return as_group(await self._ask(DescribeConsumers(group)))

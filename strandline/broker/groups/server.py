@@ -23,6 +23,6 @@ def group_rows(handlers: GroupHandlers) -> list[Row]:
         CallRow(rpcs.REPORT_OWNERSHIP.served, handlers.report),
         CallRow(rpcs.REPORT_TASKS.served, handlers.report_tasks),
         CallRow(rpcs.LIST_GROUPS.served, handlers.list_groups),
-        CallRow(rpcs.DESCRIBE_GROUP.served, handlers.describe),
+        CallRow(rpcs.DESCRIBE_GROUP.served, handlers.describe_any),
         CallRow(rpcs.DELETE_GROUP.served, handlers.delete),
     ]
