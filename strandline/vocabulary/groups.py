@@ -134,6 +134,13 @@ class LeftMember:
 
 # --- members whose coordinator assigns (KIP-848) -------------------------------------------------
 
+JOINS: Final = 0
+LEAVES: Final = -1
+LEAVES_FOR_A_WHILE: Final = -2
+"""Epochs that say what a member does. A static member that is away for a while keeps its place."""
+AS_BEFORE: Final = -1
+"""In place of a rebalance timeout: it is as in the heartbeat before."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumerBeat:
@@ -150,9 +157,9 @@ class ConsumerBeat:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeat(Asks[ConsumerBeat]):
-    """What is None, or -1 for the timeout, is as in the heartbeat before.
+    """What is None, or AS_BEFORE for the timeout, is as in the heartbeat before.
 
-    `epoch`: that of the last answer; 0 to join, -1 to leave, -2 for a static member that leaves for a while.
+    `epoch`: that of the last answer, or JOINS, LEAVES or LEAVES_FOR_A_WHILE.
     `owned`: the partitions that the member has; `pattern`: a regular expression that chooses topics.
     """
 
@@ -161,7 +168,7 @@ class ConsumerHeartbeat(Asks[ConsumerBeat]):
     epoch: int
     instance: str | None = None
     rack: str | None = None
-    rebalance_timeout_ms: int = -1
+    rebalance_timeout_ms: int = AS_BEFORE
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
     assignor: str | None = None
@@ -174,7 +181,7 @@ class ConsumerHeartbeat(Asks[ConsumerBeat]):
     def full(self) -> bool:
         """True if it says all that a member can say: then the answer does too."""
         subscribes = self.topics is not None or self.pattern is not None
-        return self.rebalance_timeout_ms != -1 and subscribes and self.owned is not None
+        return self.rebalance_timeout_ms != AS_BEFORE and subscribes and self.owned is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,7 @@ from strandline.config.limits import GROUP_REQUEST_ELEMENTS_MAX
 from strandline.ids import PartitionId, PartitionKey, TopicId
 from strandline.ports import Listener
 from strandline.rpc import group_pb2
-from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat
-
-AS_BEFORE: Final = -1
-"""In place of a rebalance timeout: it is as in the heartbeat before."""
+from strandline.vocabulary.groups import AS_BEFORE, ConsumerBeat, ConsumerHeartbeat
 
 
 def _write_held(keys: Iterable[PartitionKey], names: Mapping[TopicId, str]) -> group_pb2.HeldPartitions:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
+from strandline.broker.core.groups.state.subscriptions import CONSUMERS
 from strandline.ids import PartitionKey, TopicId, TopicPartition
 from strandline.vocabulary.groups import (
     CONSUMER,
@@ -13,9 +13,6 @@ from strandline.vocabulary.groups import (
     DescribedGroup,
     DescribedMember,
 )
-
-CONSUMERS: Final = "consumer"
-"""The protocol type: all members are consumers."""
 
 
 def as_group(found: DescribedConsumerGroup) -> DescribedGroup:

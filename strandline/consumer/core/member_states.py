@@ -104,6 +104,22 @@ class Pending:
         self.awaited = Awaited.NOTHING
 
 
+class Search:
+    """Whether the coordinator is known. One search for it is under way at a time."""
+
+    def __init__(self) -> None:
+        self.known = False
+        self._under_way = False
+
+    def found(self) -> None:
+        self.known, self._under_way = True, False
+
+    def lost(self) -> bool:
+        """It is not known from here on. True if a search has to begin."""
+        begins, self.known, self._under_way = not self._under_way, False, True
+        return begins
+
+
 def transition(subject: object, current: State, wanted: State) -> State:
     """Returns `wanted` if it may follow `current`. Raises IllegalTransition with the values."""
     return states.transition(f"member {subject}", current, wanted, LEGAL)

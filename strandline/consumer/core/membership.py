@@ -44,7 +44,7 @@ from strandline.consumer.core.member_effects import (
 )
 from strandline.consumer.core.member_log import cause_of, change_of, few, plan_lines
 from strandline.consumer.core.member_settings import MemberSettings
-from strandline.consumer.core.member_states import IN_GROUP, Awaited, Next, Pending, State, transition
+from strandline.consumer.core.member_states import IN_GROUP, Awaited, Next, Pending, Search, State, transition
 from strandline.consumer.core.ownership import Ownership, Partitions
 from strandline.consumer.core.received_assignment import take
 from strandline.errors import (
@@ -87,7 +87,7 @@ class Membership:
         self._attempts = 0
         """Failures since the last assignment."""
         self._heartbeating = False
-        self._coordinator_known = self._coordinator_searched = False
+        self._search = Search()
         self._reason = ""
         """Why the member joins, releases or leaves."""
         self._enforced: str | None = None
@@ -154,7 +154,7 @@ class Membership:
     # --- the coordinator ---------------------------------------------------------------------
 
     def coordinator_found(self, now_ms: int) -> list[Effect]:
-        self._coordinator_known, self._coordinator_searched = True, False
+        self._search.found()
         if self.state is State.JOINING and self._pending.awaited is Awaited.NOTHING:
             return self._send_join(now_ms)
         return []
@@ -337,7 +337,7 @@ class Membership:
     def _send_join(self, now_ms: int, *, released: bool = False) -> list[Effect]:
         """`released`: the partitions that the assignors named for this join are already released."""
         self._enter(State.JOINING)
-        if not self._coordinator_known:
+        if not self._search.known:
             return self._seek(self._reason)
         assignors = self._assignors.values()
         try:
@@ -432,11 +432,7 @@ class Membership:
         return [*effects, *self._depart(State.FATAL, reason), Fatal(error)]
 
     def _seek(self, reason: str) -> list[Effect]:
-        self._coordinator_known = False
-        if self._coordinator_searched:
-            return []
-        self._coordinator_searched = True
-        return [FindCoordinator(reason)]
+        return [FindCoordinator(reason)] if self._search.lost() else []
 
     def _abandon(self, member: str) -> list[Effect]:
         """An abandoned join succeeded: leave, so that the group does not wait for that member."""

@@ -179,11 +179,11 @@ class ClassicMember(Member):
 
     async def _ask_to_join(self, address: str, effect: SendJoin) -> Joined | MemberIdGiven:
         """Join, and send heartbeats for the new generation from the moment of the answer."""
-        schedule, numbers = self._schedule, list[int]()
-        self._heartbeats.change(lambda _: numbers.append(schedule.join_sent()))
+        schedule = self._schedule
+        number = self._heartbeats.change(lambda _: schedule.join_sent())
 
         def answered(answer: Joined | MemberIdGiven | None, now: float) -> None:
-            schedule.join_answered(numbers[0], answer, now)
+            schedule.join_answered(number, answer, now)
 
         return await self._heartbeats.ask(address, JOIN_GROUP, effect.request, self._held_s, answered)
 

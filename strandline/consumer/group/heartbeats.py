@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from strandline.adapters.codecs.consumer_groups import CONSUMER_HEARTBEAT
 from strandline.adapters.codecs.groups import HEARTBEAT, LEAVE_GROUP
@@ -13,6 +13,8 @@ from strandline.consumer.core.heartbeat import HeartbeatReport, Schedule
 from strandline.consumer.delivery import RecordDelivery
 from strandline.ports import Clock, Method, Request, Response
 from strandline.vocabulary.groups import ConsumerHeartbeat, Heartbeat, LeaveGroup
+
+Result = TypeVar("Result")
 
 METHODS: Final[dict[type, Method[Any, Any]]] = {
     Heartbeat: HEARTBEAT,
@@ -74,11 +76,12 @@ class Heartbeats(ABC):
     def _changed(self) -> None:
         """The schedule has changed, under the lock: ask it again, and cancel what has to be cut."""
 
-    def change(self, what: Callable[[float], None]) -> None:
-        """Change the schedule by a function that takes the time."""
+    def change(self, what: Callable[[float], Result]) -> Result:
+        """Change the schedule by a function that takes the time. Returns what that returns."""
         with self._lock:
-            what(self._clock.monotonic())
+            result = what(self._clock.monotonic())
             self._changed()
+        return result
 
     def stop(self) -> None:
         """Send no heartbeat until the next start."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from strandline.broker.core.consumer_groups.change import Change
 from strandline.broker.core.consumer_groups.group import ConsumerGroup
-from strandline.broker.core.consumer_groups.member import JOINS, ConsumerMember
+from strandline.broker.core.consumer_groups.member import ConsumerMember
 from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.errors import (
     FencedInstanceId,
@@ -21,7 +21,7 @@ from strandline.errors import (
     UnknownMemberId,
     UnreleasedInstanceId,
 )
-from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat
+from strandline.vocabulary.groups import AS_BEFORE, JOINS, ConsumerBeat, ConsumerHeartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def beat(change: Change, arrived: Arrived) -> ConsumerBeat:
     after = group.members[member.member]
     news = request.epoch == JOINS or request.full or after.assigned.keys() != before.assigned.keys()
     assignment = tuple(sorted(after.assigned)) if news else None
-    names = {topic.topic_id: name for name, topic in group.known_topics().items()} if news else {}
+    names = group.names() if news else {}
     return ConsumerBeat(after.member, after.epoch, arrived.interval_ms, assignment, names)
 
 
@@ -131,7 +131,7 @@ def _updated(member: ConsumerMember, arrived: Arrived) -> ConsumerMember:
         host=arrived.host,
         topics=topics,
         pattern=member.pattern if request.pattern is None else request.pattern,
-        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == AS_BEFORE else timeout_ms,
         assignor=request.assignor or member.assignor,
     )
     return member if said == member else said

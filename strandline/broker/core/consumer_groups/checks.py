@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from strandline.broker.core.consumer_groups.member import JOINS, LEAVES, LEAVES_FOR_A_WHILE
 from strandline.broker.core.consumer_groups.target import ASSIGNORS
 from strandline.broker.core.coordinators.names import wrong_text
 from strandline.config.limits import GROUP_ID_LENGTH_MAX
 from strandline.errors import InvalidRequest, UnsupportedAssignor
-from strandline.vocabulary.groups import ConsumerHeartbeat
+from strandline.vocabulary.groups import AS_BEFORE, JOINS, LEAVES, LEAVES_FOR_A_WHILE, ConsumerHeartbeat
 
 
 def check_beat(request: ConsumerHeartbeat, *, member_bytes_max: int, timeout_ms_max: int) -> None:
@@ -39,7 +38,7 @@ def check_beat(request: ConsumerHeartbeat, *, member_bytes_max: int, timeout_ms_
 def _check_epoch(request: ConsumerHeartbeat, timeout_ms_max: int) -> None:
     """Checks what a member has to say at each step of its life."""
     if request.epoch == JOINS:
-        if request.rebalance_timeout_ms == -1:
+        if request.rebalance_timeout_ms == AS_BEFORE:
             raise InvalidRequest("a member that joins without a rebalance timeout")
         if request.owned is None or request.owned:
             raise InvalidRequest("a member that joins has no partitions: it sends an empty list of them")

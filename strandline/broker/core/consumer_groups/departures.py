@@ -6,13 +6,9 @@ from dataclasses import replace
 
 from strandline.broker.core.consumer_groups.change import Change
 from strandline.broker.core.consumer_groups.group import ConsumerGroup
-from strandline.broker.core.consumer_groups.member import (
-    LEAVES_FOR_A_WHILE,
-    ConsumerMember,
-    MemberState,
-)
+from strandline.broker.core.consumer_groups.member import ConsumerMember, MemberState
 from strandline.errors import FencedInstanceId, UnknownMemberId
-from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat
+from strandline.vocabulary.groups import LEAVES_FOR_A_WHILE, ConsumerBeat, ConsumerHeartbeat
 
 
 def leave(change: Change, request: ConsumerHeartbeat) -> ConsumerBeat:

@@ -12,7 +12,7 @@ from strandline.vocabulary.groups import DescribedConsumer, DescribedConsumerGro
 
 
 def described(name: str, group: ConsumerGroup) -> DescribedConsumerGroup:
-    names = {topic.topic_id: each for each, topic in group.known_topics().items()}
+    names = group.names()
     return DescribedConsumerGroup(
         name,
         group.state.value,

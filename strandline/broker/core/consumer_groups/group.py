@@ -182,6 +182,10 @@ class ConsumerGroup:
         found = ((name, self.topics.get(name)) for name in self.subscribed())
         return {name: topic for name, topic in found if topic is not None}
 
+    def names(self) -> dict[TopicId, str]:
+        """Of the subscribed topics that exist."""
+        return {topic.topic_id: name for name, topic in self.known_topics().items()}
+
     def see(self, seen: Mapping[str, Topic | None]) -> None:
         """These topics as they are now. What no member subscribes to is forgotten."""
         self.topics.update(seen)

@@ -8,21 +8,11 @@ from enum import Enum
 from typing import Final
 
 from strandline.ids import PartitionKey
+from strandline.vocabulary.groups import LEAVES_FOR_A_WHILE
 
 MEMBER_BYTES: Final = 1_536
 PARTITION_BYTES: Final = 256
 """Estimates for CPython of a member without its texts, and of one of its partitions in all maps."""
-
-JOINS: Final = 0
-LEAVES: Final = -1
-LEAVES_FOR_A_WHILE: Final = -2
-"""Epochs that say what a member does. A static member that is away for a while keeps its partitions."""
-
-
-class Protocol(Enum):
-    """The protocol by which a member speaks with the coordinator."""
-
-    CONSUMER = "consumer"
 
 
 class MemberState(Enum):
@@ -52,7 +42,6 @@ class ConsumerMember:
     """A regular expression that chooses topics besides; empty: none."""
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
-    protocol: Protocol = Protocol.CONSUMER
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE

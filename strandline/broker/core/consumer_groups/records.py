@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from strandline.broker.core.consumer_groups.member import LEAVES_FOR_A_WHILE, ConsumerMember, MemberState
+from strandline.broker.core.consumer_groups.member import ConsumerMember, MemberState
 from strandline.broker.core.coordinators.record_reader import INT16, INT32, INT64, RecordReader
 from strandline.broker.core.coordinators.record_writer import (
     compact_array,
@@ -33,6 +33,7 @@ from strandline.broker.core.coordinators.record_writer import (
 )
 from strandline.errors import InvalidRecord
 from strandline.ids import PartitionId, PartitionKey, TopicId
+from strandline.vocabulary.groups import LEAVES_FOR_A_WHILE
 
 EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT, PATTERN = 3, 5, 6, 7, 8, 16
 """Types of keys."""

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, assert_never
 
-from strandline.broker.core.consumer_groups.member import JOINS
 from strandline.broker.core.consumer_groups.records import ConsumerRecord
 from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.coordinators.effects import Call, Instant, call_of
@@ -63,6 +62,7 @@ from strandline.room import first_of_most
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Answered, Asks
 from strandline.vocabulary.groups import (
+    JOINS,
     ConsumerBeat,
     Heartbeat,
     JoinAnswer,

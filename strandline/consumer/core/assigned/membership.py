@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from strandline import states
-from strandline.consumer.core.assigned.schedule import JOINS, farewell
+from strandline.consumer.core.assigned.schedule import farewell
 from strandline.consumer.core.assigned.settings import AssignedSettings
 from strandline.consumer.core.member_effects import (
     Assign,
@@ -33,7 +33,7 @@ from strandline.consumer.core.member_effects import (
     StopHeartbeat,
 )
 from strandline.consumer.core.member_log import few
-from strandline.consumer.core.member_states import IN_GROUP, Awaited, Next, Pending, State
+from strandline.consumer.core.member_states import IN_GROUP, Awaited, Next, Pending, Search, State
 from strandline.consumer.core.ownership import Partitions
 from strandline.errors import (
     CoordinatorNotAvailable,
@@ -46,7 +46,7 @@ from strandline.errors import (
     UnknownMemberId,
 )
 from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
-from strandline.vocabulary.groups import NO_GENERATION, NO_MEMBER, ConsumerBeat
+from strandline.vocabulary.groups import JOINS, NO_GENERATION, NO_MEMBER, ConsumerBeat
 
 EXPELLED: Final = (FencedMemberEpoch, UnknownMemberId, GroupIdNotFound)
 """The coordinator may have given the member's partitions to others."""
@@ -89,7 +89,7 @@ class AssignedMembership:
         self._releasing: Partitions = ()
         self._next = Next.STAY
         self._reason = ""
-        self._coordinator_known = self._coordinator_searched = False
+        self._search = Search()
 
     @property
     def protocol(self) -> str:
@@ -148,7 +148,7 @@ class AssignedMembership:
     # --- the coordinator ---------------------------------------------------------------------
 
     def coordinator_found(self) -> list[Effect]:
-        self._coordinator_known, self._coordinator_searched = True, False
+        self._search.found()
         return [self._say()] if self.state is State.JOINING else []
 
     def coordinator_lost(self) -> list[Effect]:
@@ -180,7 +180,7 @@ class AssignedMembership:
         if self.state not in IN_GROUP or member != self.member:
             return []
         match error:
-            case FencedMemberEpoch() | UnknownMemberId() | GroupIdNotFound() if self.generation != JOINS:
+            case _ if isinstance(error, EXPELLED) and self.generation != JOINS:
                 return self._expelled(error, what)
             case NotCoordinator() | CoordinatorNotAvailable():
                 return self.coordinator_lost()
@@ -235,7 +235,7 @@ class AssignedMembership:
         self.generation = JOINS
         self._target, self._assigned = {}, False
         effects: list[Effect] = [LogLine(Level.INFO, f"{self._name} joins: {reason}")]
-        return effects + ([self._say()] if self._coordinator_known else self._seek(reason))
+        return effects + ([self._say()] if self._search.known else self._seek(reason))
 
     def _say(self) -> Say:
         owned = tuple(
@@ -281,11 +281,7 @@ class AssignedMembership:
         return [*effects, *self._depart(State.FATAL), Fatal(error)]
 
     def _seek(self, reason: str) -> list[Effect]:
-        self._coordinator_known = False
-        if self._coordinator_searched:
-            return []
-        self._coordinator_searched = True
-        return [FindCoordinator(reason)]
+        return [FindCoordinator(reason)] if self._search.lost() else []
 
     def _enter(self, wanted: State) -> None:
         """Every transition. Pending answers of the previous state are ignored from here on."""

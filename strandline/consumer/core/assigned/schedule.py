@@ -8,20 +8,12 @@ that fails or is cut may have been handled all the same, so the next one says ev
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from strandline.client.backoff import backoff_s
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.heartbeat import Beat, News, Schedule, SendHeartbeat
 from strandline.errors import StrandlineError
-from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat
-
-JOINS: Final = 0
-"""The epoch of a member that joins."""
-LEAVES: Final = -1
-"""The epoch of a member that leaves the group."""
-LEAVES_FOR_A_WHILE: Final = -2
-"""The epoch of a static member that leaves and comes back."""
+from strandline.vocabulary.groups import JOINS, LEAVES, LEAVES_FOR_A_WHILE, ConsumerBeat, ConsumerHeartbeat
 
 
 class AssignedSchedule(Schedule[ConsumerBeat]):

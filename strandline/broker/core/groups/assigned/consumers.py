@@ -13,12 +13,13 @@ from strandline.broker.core.consumer_groups.departures import leave, take_out
 from strandline.broker.core.consumer_groups.describing import described
 from strandline.broker.core.consumer_groups.loading import load as load_record
 from strandline.broker.core.consumer_groups.loading import loaded
-from strandline.broker.core.consumer_groups.member import JOINS, MEMBER_BYTES, ConsumerMember, MemberState
+from strandline.broker.core.consumer_groups.member import MEMBER_BYTES, ConsumerMember, MemberState
 from strandline.broker.core.consumer_groups.records import EPOCH, ConsumerKey, ConsumerRecord
 from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.coordinators.effects import Call
 from strandline.broker.core.coordinators.unwritten import unwritten
 from strandline.broker.core.groups.assigned import held_beats
+from strandline.broker.core.groups.assigned.sessions import restart_session
 from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.requests import ConsumerBeats
 from strandline.broker.core.groups.state.consumers import Consumers, Waiting
@@ -28,7 +29,7 @@ from strandline.broker.core.groups.state.turn import Turn
 from strandline.broker.core.groups.stored import GroupRecord, StoredRecord
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import GroupIdNotFound, InconsistentGroupProtocol, StrandlineError
-from strandline.vocabulary.groups import ConsumerBeat, DescribedConsumerGroup
+from strandline.vocabulary.groups import JOINS, ConsumerBeat, DescribedConsumerGroup
 
 UNREVOKED: Final = MemberState.UNREVOKED_PARTITIONS
 
@@ -69,11 +70,6 @@ def heartbeat(turn: Turn, group: Group, call: Call[ConsumerBeat], asked: Consume
         held_beats.hold(turn, group, consumers, call, request)
     else:
         write(turn, group, consumers, change, [(call, answer)])
-
-
-def restart_session(turn: Turn, group: Group, member_id: str) -> None:
-    timer = Timer(TimerKind.CONSUMER_SESSION, group.name, member_id)
-    turn.start(timer, turn.limits.group_consumer_session_timeout_ms)
 
 
 # --- what happens without a member ---------------------------------------------------------------

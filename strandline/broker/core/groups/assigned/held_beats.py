@@ -10,6 +10,7 @@ from __future__ import annotations
 from strandline.broker.core.consumer_groups.change import Change
 from strandline.broker.core.consumer_groups.member import ConsumerMember, MemberState
 from strandline.broker.core.coordinators.effects import Call
+from strandline.broker.core.groups.assigned.sessions import restart_session
 from strandline.broker.core.groups.member_requests import HELD_SHARE_MAX
 from strandline.broker.core.groups.state.consumers import Consumers
 from strandline.broker.core.groups.state.group import Group
@@ -68,8 +69,7 @@ def _answer(turn: Turn, group: Group, consumers: Consumers, member_id: str, inte
     if call is not None:
         turn.timers.cancel(_timer(group, member_id))
         turn.answer(call, ConsumerBeat(member_id, consumers.core.members[member_id].epoch, interval_ms))
-        session = Timer(TimerKind.CONSUMER_SESSION, group.name, member_id)
-        turn.start(session, turn.limits.group_consumer_session_timeout_ms)
+        restart_session(turn, group, member_id)
 
 
 def _timer(group: Group, member_id: str) -> Timer:
