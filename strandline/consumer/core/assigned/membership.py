@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from strandline import states
-from strandline.consumer.core.assigned.schedule import farewell
 from strandline.consumer.core.assigned.settings import AssignedSettings
 from strandline.consumer.core.member_effects import (
     Assign,
@@ -234,8 +233,8 @@ class AssignedMembership:
         self._enter(State.JOINING)
         self.generation = JOINS
         self._target, self._assigned = {}, False
-        effects: list[Effect] = [LogLine(Level.INFO, f"{self._name} joins: {reason}")]
-        return effects + ([self._say()] if self._search.known else self._seek(reason))
+        first = [self._say()] if self._search.known else self._seek(reason)
+        return [LogLine(Level.INFO, f"{self._name} joins: {reason}"), *first]
 
     def _say(self) -> Say:
         owned = tuple(
@@ -253,8 +252,7 @@ class AssignedMembership:
         assert not self._owned, f"{self._name} departs with {sorted(self._owned)}"
         effects: list[Effect] = [StopHeartbeat()]
         if self.member != NO_MEMBER:
-            group, instance = self._settings.group, self._settings.instance
-            effects.append(SendFarewell(farewell(group, self.member, instance)))
+            effects.append(SendFarewell(self._settings.farewell(self.member)))
         self._enter(state)
         self.member, self.generation = NO_MEMBER, NO_GENERATION
         return effects

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from strandline.client.backoff import backoff_s
 from strandline.config.consumer import ConsumerSettings
+from strandline.consumer.core.assigned.settings import AssignedSettings
 from strandline.consumer.core.heartbeat import Beat, News, Schedule, SendHeartbeat
 from strandline.errors import StrandlineError
-from strandline.vocabulary.groups import JOINS, LEAVES, LEAVES_FOR_A_WHILE, ConsumerBeat, ConsumerHeartbeat
+from strandline.vocabulary.groups import JOINS, ConsumerBeat, ConsumerHeartbeat
 
 
 class AssignedSchedule(Schedule[ConsumerBeat]):
@@ -66,7 +67,7 @@ class AssignedSchedule(Schedule[ConsumerBeat]):
         )
 
     def _farewell(self, beat: Beat, reason: str) -> ConsumerHeartbeat:
-        return farewell(self._group, beat.member, self._settings.group_instance_id)
+        return AssignedSettings.of(self._group, self._settings).farewell(beat.member)
 
     def _answered(self, sent: SendHeartbeat, answer: ConsumerBeat, now: float) -> News | None:
         self._attempts = 0
@@ -84,8 +85,3 @@ class AssignedSchedule(Schedule[ConsumerBeat]):
         self._attempts += 1
         self._owed = True
         self._due_at = now + backoff_s(self._settings, self._attempts)
-
-
-def farewell(group: str, member: str, instance: str | None) -> ConsumerHeartbeat:
-    """Takes a member out of its group; the place of an instance is kept for its session timeout."""
-    return ConsumerHeartbeat(group, member, LEAVES if instance is None else LEAVES_FOR_A_WHILE, instance)

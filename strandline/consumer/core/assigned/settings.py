@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from strandline.config.consumer import ConsumerSettings
 from strandline.ids import PartitionKey
-from strandline.vocabulary.groups import ConsumerHeartbeat
+from strandline.vocabulary.groups import LEAVES, LEAVES_FOR_A_WHILE, ConsumerHeartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +43,8 @@ class AssignedSettings:
             owned=owned,
             client_id=self.client_id,
         )
+
+    def farewell(self, member: str) -> ConsumerHeartbeat:
+        """Takes the member out of its group; the place of an instance is kept for its session timeout."""
+        epoch = LEAVES if self.instance is None else LEAVES_FOR_A_WHILE
+        return ConsumerHeartbeat(self.group, member, epoch, self.instance)
