@@ -159,8 +159,9 @@ class BrokerSession:
             self._manager.load()
             await raise_epoch(self.coordination, known_epoch(self._manager.all()))
             await self.registration.register()
-            self._manager.session = self
-            self._manager.peers.live_changed(await self.registration.read_live())
+            live = await self.registration.read_live()
+            self._manager.session = self  # from now on clients hear of the cluster: whole, or not at all
+            self._manager.peers.live_changed(live)
             self.registration.live = self._manager.live
             self.coordination.on_state(self._link_changed)
             tasks.create_task(self._compare_epochs())

@@ -368,9 +368,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def _waited(self, slot: Slot, arrived: Arrived, call: Call, began: float, value: Any) -> None:
         """The request waits no longer: this is its answer, or None if a task has to make it."""
         self._end_wait = None
-        if value is None:
+        if value is None and self._open:
             self._start(slot, arrived, call, began)
-        else:
+        elif value is not None:
             parts = arrived.asked.answer(value, self._hold.begin(call.bill))
             self._finish(slot, arrived.asked, began, parts)
             self._flush()

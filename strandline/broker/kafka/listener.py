@@ -117,19 +117,16 @@ class KafkaListener:
         if not self._servers:
             return
         self.router = router
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
-                try:
-                    for listener in tuple(self._servers):
-                        if (server := self._servers.get(listener)) is not None:
-                            new = partial(KafkaConnection, self, listener)
-                            await server.serve(new, tasks, partial(self._on_arrival, listener))
-                    await self._sweep_forever()
-                finally:
-                    self._close_servers()  # a group that ends takes no more tasks
-        finally:
-            self.stop()
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                for listener in tuple(self._servers):
+                    if (server := self._servers.get(listener)) is not None:
+                        new = partial(KafkaConnection, self, listener)
+                        await server.serve(new, tasks, partial(self._on_arrival, listener))
+                await self._sweep_forever()
+            finally:
+                self.stop()  # a group that ends takes no more tasks
 
     async def drain(self) -> None:
         """Takes no more connections, and waits for the requests in progress. A broker does so after its
@@ -185,10 +182,19 @@ class KafkaListener:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         assert self._tasks is not None, "a connection outlives its listener"
-        task = self._tasks.create_task(work)
+        task = self._tasks.create_task(self._or_stop(work))
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
         return task
+
+    async def _or_stop(self, work: Coroutine[Any, Any, None]) -> None:
+        """An error that no handler expects ends the listener. A request that begins in the same turn would be
+        refused by the group, and that would be reported instead."""
+        try:
+            await work
+        except Exception:
+            self.stop()
+            raise
 
     def has_logins(self, listener: Listener) -> bool:
         return self._settings.has_logins(_SETTINGS[listener])

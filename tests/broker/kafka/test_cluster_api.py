@@ -302,9 +302,17 @@ async def test_a_broker_without_a_session_does_not_say_that_there_are_no_topics(
         await api.metadata(ALL, call())
 
 
-async def test_a_broker_that_never_had_a_session_names_itself() -> None:
-    found = await Known(None).api.metadata(MetadataRequest(()), call())
-    assert found.brokers == INSIDE[:1] and not found.topics
+@pytest.mark.parametrize("topics", [None, (), (TopicWanted("tides"),)])
+async def test_a_broker_that_never_had_a_session_answers_nothing(
+    topics: tuple[TopicWanted, ...] | None,
+) -> None:
+    """With its own address alone, librdkafka would give up all other brokers, and send what they have not
+    answered again: a producer that never sends twice stored records twice."""
+    api = Known(None).api
+    with pytest.raises(LeaderNotAvailable):
+        await api.metadata(MetadataRequest(topics), call())
+    with pytest.raises(LeaderNotAvailable):
+        await api.describe_cluster(DescribeClusterRequest(), call())
 
 
 @pytest.mark.parametrize(("key", "error"), [("on-1", 0), ("on-2", NO_COORDINATOR)])

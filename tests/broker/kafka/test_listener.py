@@ -335,6 +335,29 @@ async def test_the_wait_for_the_last_answers_has_a_bound() -> None:
         done.set()
 
 
+async def test_a_defect_of_a_handler_ends_the_listener_before_its_group_takes_no_more_tasks() -> None:
+    """A connection that began a request in between would fail as well, and hide the defect."""
+    open_after: list[bool] = []
+
+    async def metadata(request: MetadataRequest, call: Call) -> MetadataAnswer:
+        def after(_: object) -> None:
+            open_after.append(served.opened(KafkaConnection(served, Listener.INTERNAL)))
+
+        handling = asyncio.current_task()
+        assert handling is not None
+        handling.add_done_callback(after)
+        raise RuntimeError("a defect")
+
+    router = Router([Api(apis.METADATA, answered(metadata))])
+    with pytest.raises(ExceptionGroup) as raised:
+        async with serving(router=router) as (served, endpoint), kafka_wire(address(endpoint)) as wire:
+            data = encode_request(apis.METADATA.key, 1, {}, correlation_id=1)
+            wire.send(len(data).to_bytes(4, "big") + data)
+            assert await wire.ended() == b""
+    assert raised.group_contains(RuntimeError, match="a defect")
+    assert open_after == [False]
+
+
 async def test_a_stop_may_come_before_the_start() -> None:
     """A broker may be asked to stop while it opens its data folder."""
     served = listener(kafka_port=0)

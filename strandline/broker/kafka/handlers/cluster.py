@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -100,8 +99,10 @@ class ClusterApi:
         self._live = live
         self._suspected = suspected
         self._own = own
-        self._last = ClusterMetadata("", (own,), None, ())
-        """Of the last answer: the brokers and the cluster's id, for while there is no ZooKeeper session."""
+        self._last: ClusterMetadata | None = None
+        """Of the last answer: the brokers and the cluster's id, for while there is no ZooKeeper session.
+        None: there was no answer yet. A part of the brokers is none: librdkafka gives the others up, and
+        sends what these have not answered again."""
 
     # --- metadata ----------------------------------------------------------------------------
 
@@ -109,7 +110,8 @@ class ClusterApi:
         """The cluster as Kafka clients see it. Brokers without a Kafka address are left out. A partition that
         one of them leads, or a suspected broker, has no leader that a client could reach.
 
-        Raises LeaderNotAvailable if all topics are asked for and this broker does not know them.
+        Raises LeaderNotAvailable if this broker does not know the others yet, or all topics are asked for and
+        it does not know them.
         """
         to = call.caller.listener
         if call.version < IDS_SINCE and any(each.by_id for each in request.topics or ()):
@@ -119,7 +121,7 @@ class ClusterApi:
         try:
             cluster, topics = await self._described(request, call.caller)
         except LeaderNotAvailable:
-            if request.topics is None:
+            if request.topics is None or self._last is None:
                 raise  # an empty list would say that there are no topics; another broker may know them
             cluster = self._last
             code = int(ErrorCode.LEADER_NOT_AVAILABLE)
@@ -152,15 +154,18 @@ class ClusterApi:
     async def describe_cluster(self, request: DescribeClusterRequest, call: Call) -> DescribeClusterAnswer:
         """The brokers as in Metadata, and those that are down if they are asked for. A client that is
         configured to talk to controllers is refused (KIP-919): those of strandline do not speak Kafka's
-        protocol."""
+        protocol. Raises LeaderNotAvailable if this broker does not know the others yet."""
         if request.endpoints != BROKERS:
             known = request.endpoints == CONTROLLERS
             code = KafkaCode.MISMATCHED_ENDPOINT_TYPE if known else KafkaCode.UNSUPPORTED_ENDPOINT_TYPE
             return DescribeClusterAnswer(error=int(code), message="this is a broker")
-        with suppress(LeaderNotAvailable):
-            self._last = (
-                await self._describe(MetadataQuery(None, include_config=False), call.caller)
-            ).cluster
+        try:
+            found = await self._describe(MetadataQuery(None, include_config=False), call.caller)
+        except LeaderNotAvailable:
+            if self._last is None:
+                raise
+        else:
+            self._last = found.cluster
         brokers = _addresses(self._last, call.caller.listener)
         controller = self._controller({broker.broker for broker in brokers})
         if request.fenced:
