@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -30,6 +32,7 @@ from strandline_lab.chaos.kafka.outcomes import outcome_of
 POLL_MS: Final = 250
 BEHIND_S_MAX: Final = 0.1
 WATERMARK_S_MAX: Final = 1.0
+STOP_S_MAX: Final = 20.0
 REQUEST_TIMEOUT_MS: Final = 10_000
 METADATA_MAX_AGE_MS: Final = 5_000
 """Shorter than the defaults, since a round is."""
@@ -164,7 +167,7 @@ async def join(connection: Connection, wanted: Membership, lines: HistoryLines, 
         request_timeout_ms=REQUEST_TIMEOUT_MS,
         metadata_max_age_ms=METADATA_MAX_AGE_MS,
     )
-    async with consumer:
+    async with _started(consumer):
         reported = _Reported(consumer, lines)
         consumer.subscribe([connection.topic], listener=reported)
         while not stopped():
@@ -173,6 +176,21 @@ async def join(connection: Connection, wanted: Membership, lines: HistoryLines, 
                     lines.received(each.partition, each.offset, each.timestamp, each.key, each.value)
         # What follows commits and leaves, and calls no listener.
         reported.gives_up("revoked")
+
+
+@asynccontextmanager
+async def _started(consumer: AIOKafkaConsumer) -> AsyncIterator[None]:
+    """Stops the consumer afterwards. aiokafka 0.14 sends its last commit again without end if it has lost its
+    coordinator when it stops, since it looks for no other one then."""
+    await consumer.start()
+    try:
+        yield
+    finally:
+        try:
+            async with asyncio.timeout(STOP_S_MAX):
+                await consumer.stop()
+        except TimeoutError:
+            print(f"aiokafka did not stop within {STOP_S_MAX:.0f} s", file=sys.stderr)
 
 
 async def _partitions(connection: Connection) -> Sequence[TopicPartition]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -25,6 +26,8 @@ from strandline_lab.chaos.transactions.options import (
 
 POLL_S: Final = 0.1
 CALL_S_MAX: Final = 5.0
+HANGS_AFTER_S: Final = 20.0
+"""For all attempts of a call together; a transaction times out before."""
 SETTINGS: Final[dict[str, Any]] = {
     "socket.timeout.ms": 5_000,
     "reconnect.backoff.max.ms": 1_000,
@@ -93,8 +96,14 @@ class Transactor:
         self._producer.poll(0)
 
     def send_offsets(self, offsets: list[Place], consumer: Consumer) -> None:
+        """Ends the process, with the stacks of its threads on standard error, if librdkafka ignores the
+        limit: 2.16 may wait for good for a group's coordinator that was stopped (its issues 5456, 5511)."""
         group = consumer.consumer_group_metadata()
-        self._until_done(self._producer.send_offsets_to_transaction, offsets, group, CALL_S_MAX)
+        faulthandler.dump_traceback_later(HANGS_AFTER_S, exit=True)
+        try:
+            self._until_done(self._producer.send_offsets_to_transaction, offsets, group, CALL_S_MAX)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
     def poll(self, seconds: float) -> None:
         self._producer.poll(seconds)
