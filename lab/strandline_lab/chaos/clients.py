@@ -227,9 +227,9 @@ async def command(arguments: Sequence[str], out: Path) -> AsyncIterator[Process]
         await process.wait()
 
 
-async def read_finally(world: World, out: Path) -> list[str]:
+async def read_finally(world: World, out: Path) -> dict[str, int]:
     """Has new readers read every topic from beginning to end, and reads the recorded state changes and group
-    events. Returns the histories of the readers that failed."""
+    events. Returns the exit status of each reader that failed, by its history; below 0: the signal."""
     reading = ("--from", "earliest", "--isolation", "committed", "--watermarks", "0.5")
     options = (*reading, "--idle-exit", str(FINAL_IDLE_S))
     questions: dict[str, Sequence[str]] = {
@@ -237,7 +237,7 @@ async def read_finally(world: World, out: Path) -> list[str]:
         "group-events": ("-o", "json", "group", "events"),
         **{f"final-{topic.topic}": ("verify", "consume", topic.topic, *options) for topic in TOPICS},
     }
-    failed: list[str] = []
+    failed: dict[str, int] = {}
 
     async def ask(name: str, arguments: Sequence[str]) -> None:
         command_line = strandline(world.bootstrap, world.client_config, *arguments)
@@ -246,11 +246,11 @@ async def read_finally(world: World, out: Path) -> list[str]:
                 async with asyncio.timeout(FINAL_S_MAX):
                     status = await process.wait()
             except TimeoutError:
-                status = -1
+                status = -signal.SIGKILL
         if status != 0:
-            failed.append(name)
+            failed[name] = status
 
     async with asyncio.TaskGroup() as tasks:
         for name, arguments in questions.items():
             tasks.create_task(ask(name, arguments))
-    return sorted(failed)
+    return failed

@@ -241,8 +241,9 @@ async def _end(course: _Course, load: clients.Load) -> None:
         course.found(HANGING.name, f"after {TRANSACTIONS_S_MAX:.0f} s {', '.join(opened)}")
     for name in load.hung:
         course.found(HUNG, f"{name} did not end within {clients.ENDS_S_MAX:.0f} s of SIGTERM")
-    for name in await clients.read_finally(course.world, course.out):
-        course.found(UNREADABLE, f"{name}.jsonl was not read to the end; stderr/{name}.txt says why")
+    for name, status in sorted((await clients.read_finally(course.world, course.out)).items()):
+        why = f"its reader ended with {status}, and stderr/{name}.txt may say why"
+        course.found(UNREADABLE, f"{name}.jsonl was not read to the end: {why}")
     if course.settled_ms is not None:
         missing = await settling.until_settled(course.world, SETTLED_AGAIN_S_MAX)
         if missing:
