@@ -2,9 +2,9 @@
 turns.
 
 `python -m strandline_lab.bench.kafka.versus [--runs N] [--keep FILE]
-[--of create,sizes,kill,group,transactions] [--peer NAME BOOTSTRAP BROKER=PID,… RESTART]` prints a table with
-a column for each system. RESTART is a shell command with `{broker}` in it, which starts that broker again and
-prints its pid.
+[--of create,sizes,kill,group,assigned,transactions] [--peer NAME BOOTSTRAP BROKER=PID,… RESTART]` prints a
+table with a column for each system. RESTART is a shell command with `{broker}` in it, which starts that
+broker again and prints its pid.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from strandline import LocalCluster
+from strandline_lab.bench.kafka.assigned_groups import HEADS as ASSIGNED_HEADS
+from strandline_lab.bench.kafka.assigned_groups import assigned
 from strandline_lab.bench.kafka.peers import Given, Own, Peer
 from strandline_lab.bench.kafka.processes import CONTROL_CLIENT, next_line, run_client, start_client
 from strandline_lab.bench.kafka.transactions import HEADS as TRANSACTION_HEADS
@@ -230,6 +232,7 @@ WORK: Final[Mapping[str, Callable[[Peer], Awaitable[Figures]]]] = {
     "sizes": sizes,
     "kill": kill,
     "group": group,
+    "assigned": assigned,
     "transactions": transactions,
 }
 HEADS: Final = {
@@ -246,6 +249,7 @@ HEADS: Final = {
     },
     "group_settle_s": f"{MEMBERS} members on {GROUP_PARTITIONS:,} partitions, cooperative: until settled, s",
     "group_join_s": "one more member: until settled, s",
+    **ASSIGNED_HEADS,
     **TRANSACTION_HEADS,
 }
 
