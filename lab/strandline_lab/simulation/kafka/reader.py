@@ -57,11 +57,15 @@ class _Position:
     """Of the last record that was read."""
     valid_in: Led = NOT_LED
     """The leader that has confirmed the position."""
+    knowing: Led = NOT_LED
+    """The leader that certainly knows that all below the position is committed: it said so, or was read."""
     stable: tuple[Led, int] = (NOT_LED, 0)
     """The last stable offset that was seen last, and the leader that said so."""
     open: defaultdict[int, list[range]] = field(default_factory=lambda: defaultdict(list))
     """The transactions whose marker is not among what was read: the offsets of their batches, by producer
     id."""
+    claims: dict[int, int] = field(default_factory=dict)
+    """By producer id: the epoch of the first leader that said that its transaction is decided."""
     gone: bool = False
     """The record at this position is deleted, and those before it."""
 
@@ -146,6 +150,7 @@ class KafkaReader:
             if not found.error:
                 position.offset, position.epoch = max(position.offset, found.offset), UNKNOWN
                 position.open.clear()  # their markers may be among what is deleted
+                position.claims.clear()
                 position.gone = False
 
     def _epochs(self, numbers: Sequence[int], led: dict[int, Led]) -> list[PartitionEpoch]:
@@ -194,19 +199,22 @@ class KafkaReader:
             if header.next_offset <= position.offset:
                 continue
             if header.is_control:
-                position.open.pop(header.producer_id, None)
+                self._ended(number, position, header)
             elif header.is_transactional:
                 position.open[header.producer_id].append(range(header.base_offset, header.next_offset))
             if not left_out:
                 self._on_records(number, header, records)
-            position.offset, position.epoch = header.next_offset, header.leader_epoch
+            position.offset, position.epoch, position.knowing = header.next_offset, header.leader_epoch, led
         if found.high_watermark >= 0:  # a new leader does not know it at once
-            self._look_at(number, position, found.high_watermark)
+            self._look_at(number, position, found.high_watermark, led)
             self._look_at_stable(number, position, found, led)
         return True
 
-    def _look_at(self, number: int, position: _Position, watermark: int) -> None:
-        if watermark < position.offset and not self._unsteady:
+    def _look_at(self, number: int, position: _Position, watermark: int, led: Led) -> None:
+        """A new leader that lacks in-sync replicas says a high watermark that may be an old one."""
+        if watermark >= position.offset:
+            position.knowing = led
+        elif position.knowing == led and _was_read(position) and not self._unsteady:
             self._wrong(number, f"offset {position.offset - 1} was read above the high watermark {watermark}")
         self._on_watermark(number, watermark)
 
@@ -215,19 +223,31 @@ class KafkaReader:
         stable, (by, before) = found.last_stable_offset, position.stable
         if stable > found.high_watermark:
             self._wrong(number, f"{stable} is stable, above the high watermark {found.high_watermark}")
+        if stable < min(found.log_start_offset, found.high_watermark):
+            self._wrong(number, f"{stable} is stable, and the log begins at {found.log_start_offset}")
         if by == led and stable < before:
             self._wrong(
                 number, f"the last stable offset was {before}, and then {stable} in epoch {led.epoch}"
             )
-        if self._committed and stable < position.offset:
+        knows = position.knowing == led and _was_read(position)
+        if self._committed and knows and stable < position.offset:
             self._wrong(number, f"offset {position.offset - 1} was read, and only {stable} is stable")
         if position.offset == found.high_watermark and not self._unsteady:
-            first = _first_open(position, found.log_start_offset, stable)
-            if stable > first:
-                self._wrong(
-                    number, f"{stable} is stable, and no marker of what began at {first} is committed"
-                )
+            for producer in _decided(position, found.log_start_offset, stable):
+                position.claims.setdefault(producer, led.epoch)
         position.stable = (led, stable)
+
+    def _ended(self, number: int, position: _Position, marker: BatchHeader) -> None:
+        """A marker was read. A leader may have counted on it before its high watermark was there again, if it
+        had it from an earlier leader."""
+        batches = position.open.pop(marker.producer_id, None)
+        claimed = position.claims.pop(marker.producer_id, None)
+        if batches and claimed is not None and marker.leader_epoch >= claimed:
+            self._wrong(
+                number,
+                f"what began at {batches[0].start} was stable in epoch {claimed}, before its marker at "
+                f"{marker.base_offset} of epoch {marker.leader_epoch} was committed",
+            )
 
     def _may_be_gone(self, number: int) -> bool:
         return self._positions[number].offset < self._deleted.get(number, 0)
@@ -236,8 +256,16 @@ class KafkaReader:
         self._client.wrong.append(f"{self._client.name}: {self._client.topic}-{number}: {what}")
 
 
-def _first_open(position: _Position, log_start: int, default: int) -> int:
-    """The first offset that is there of a transaction without a marker. A transaction whose records are all
-    deleted has none: a replica that begins behind them knows nothing of it."""
-    batches = (batch for each in position.open.values() for batch in each if batch.stop > log_start)
-    return max(log_start, min((batch.start for batch in batches), default=default))
+def _was_read(position: _Position) -> bool:
+    """False where the log began for an earlier leader: a later one may not know of that yet."""
+    return position.epoch != UNKNOWN
+
+
+def _decided(position: _Position, log_start: int, stable: int) -> list[int]:
+    """The producers whose transactions count as decided, with a marker that was not read. A transaction
+    whose records are all deleted is none: a replica that begins behind them knows nothing of it."""
+    return [
+        producer
+        for producer, batches in position.open.items()
+        if any(batch.stop > log_start and max(log_start, batch.start) < stable for batch in batches)
+    ]

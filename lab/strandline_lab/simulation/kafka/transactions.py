@@ -136,6 +136,8 @@ class TransactionalProducer:
         self._on_request = on_request
         self._fencing = _FENCING | {ErrorCode.INVALID_PRODUCER_ID_MAPPING} if used_up else _FENCING
         self._sequences: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+        """By partition, the offset after the last batch that was acknowledged."""
         self._late: dict[asyncio.Task[ProduceAnswer], None] = {}
         """Batches whose answers do not matter."""
         self._coordinators: dict[int, str] = {}
@@ -225,6 +227,7 @@ class TransactionalProducer:
         self.unresolved = True
         offset = await self._written(partition, request)
         self._sequences[partition] = self._sequences.get(partition, 0) + len(values)
+        self._ends[partition] = offset + len(values)
         self.unresolved = False
         return offset
 
@@ -271,10 +274,17 @@ class TransactionalProducer:
                 error = produced.error
                 if not error:
                     return produced.base_offset
+                if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                    self._forgotten(partition, produced.log_start_offset)
             if error not in LOOK_AGAIN:
                 self._refuse(f"a batch of {self._client.topic}-{partition}", error)
             await self._wait(ends_s)
             await self._client.refresh()
+
+    def _forgotten(self, partition: int, log_start: int) -> None:
+        """A replica that began behind all batches of this producer does not know it. Raises Abortable."""
+        if self._ends.get(partition, log_start) < log_start:
+            raise Abortable(f"all batches of {self._client.topic}-{partition} were deleted")
 
     # --- coordinators ------------------------------------------------------------------------
 
