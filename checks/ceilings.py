@@ -17,7 +17,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/adapters": 14_370,
     "strandline/auditing": 1_170,
     "strandline/broker": 44_090,
-    "strandline/cli": 7_000,
+    "strandline/cli": 7_150,
     "strandline/client": 6_090,
     "strandline/config": 1_770,
     "strandline/console": 13_640,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 13_400,
-    "tests": 146_150,
+    "tests": 147_200,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

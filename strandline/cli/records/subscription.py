@@ -25,6 +25,11 @@ HEARTBEAT_INTERVAL_MS: Final = 1_000
 OPTIONS = (
     click.option("--group", metavar="G", help="Share the partitions with the other members of the group G."),
     click.option(
+        "--group-protocol", type=click.Choice(["classic", "consumer"]),
+        help="classic: the members assign the partitions; consumer: the coordinator does (KIP-848). "
+        "With --group; default: classic.",
+    ),
+    click.option(
         "--rebalance-protocol", type=click.Choice(["eager", "cooperative"]),
         help="eager: give up all partitions in each rebalance; cooperative: only those that move. "
         "With --group; default: eager.",
@@ -46,6 +51,7 @@ class Membership:
     """The values of these options; None if an option was not given."""
 
     group: str | None
+    group_protocol: str | None
     rebalance_protocol: str | None
     client_id: str | None
     instance: str | None
@@ -57,6 +63,7 @@ class Membership:
         Raises click.UsageError for options that exclude each other.
         """
         given_values = {
+            "group_protocol": self.group_protocol,
             "rebalance_protocol": self.rebalance_protocol,
             "client_id": self.client_id,
             "group_instance_id": self.instance,
@@ -69,6 +76,11 @@ class Membership:
             if given:
                 raise click.UsageError("options of a member need --group")
             return None
+        if self.group_protocol == "consumer" and (self.rebalance_protocol or self.session_timeout_ms):
+            raise click.UsageError(
+                "--rebalance-protocol and --session-timeout-ms are for --group-protocol classic: for other "
+                "members the coordinator decides both"
+            )
         if partition is not None:
             raise click.UsageError("--partition and --group exclude each other: the group assigns partitions")
         match start:

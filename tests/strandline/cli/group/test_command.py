@@ -235,6 +235,17 @@ async def test_an_unknown_group_is_a_failure(
     assert "nobody" not in {row["group"] for row in await shell.objects("group", "list")}
 
 
+async def test_consume_is_a_member_of_a_group_whose_coordinator_assigns(shell: Shell) -> None:
+    """KIP-848, by `--group-protocol`."""
+    async with produced(shell, "assigned", 2, 3) as topic:
+        arguments = "--group", "assigned", "--group-protocol", "consumer", "--from", "earliest"
+        rows = await shell.objects("consume", topic, *arguments, "--max-records", "6")
+        assert len(rows) == 6
+        view = await described(shell, "assigned")
+        assert (view["type"], view["state"]) == ("consumer", "Empty")
+        assert [row["committed"] for row in view["partitions"]] == [3, 3]
+
+
 @pytest.mark.slow
 async def test_an_impossible_reset_is_refused_and_changes_nothing(shell: Shell) -> None:
     """All partitions or none: a wrong one is named before any is touched."""
