@@ -1,7 +1,7 @@
 """Values that members, administrators and coordinators of groups exchange.
 
 The coordinator passes on `metadata` and `assignment`: the members understand them
-(`strandline.consumer.core.protocol` for consumers). Times are milliseconds.
+(`strandline.vocabulary.parsing.consumer_protocol` for consumers). Times are milliseconds.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.consumer.described.view import GroupView, group_view
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
 from strandline.vocabulary.log import ListedEpochEnd, ListedOffset
 from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.parsing.consumer_protocol import Assignment, Subscription
 
 COORDINATOR = Endpoint(2, "broker2", 9092)
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from strandline.consumer.core.protocol import Assignment
 from strandline.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from strandline.vocabulary.groups import CommittedOffset
 from strandline.vocabulary.log import ListedEpochEnd, ListedOffset
+from strandline.vocabulary.parsing.consumer_protocol import Assignment
 from tests.consumer.described_groups import described, member, viewed
 
 A, B, C = (TopicPartition("t", number) for number in range(3))

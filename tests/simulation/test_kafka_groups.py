@@ -8,13 +8,13 @@ from random import Random
 import pytest
 
 from strandline import Admin, Producer
-from strandline.consumer.core.protocol import Subscription
 from strandline.consumer.group.listener import RebalanceListener
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.simulation.cluster import KAFKA_PORT, Cluster
 from strandline.simulation.engine.world import World
 from strandline.vocabulary.admin import NewTopic
+from strandline.vocabulary.parsing.consumer_protocol import Subscription
 from strandline_lab.simulation.kafka.assigning import assign
 from strandline_lab.simulation.kafka.client import KafkaClient
 from strandline_lab.simulation.kafka.consumer import KafkaConsumer

@@ -34,7 +34,9 @@ from strandline.consumer.core.assignors.assignor import (
     call_assign,
 )
 from strandline.consumer.core.claims import Claims, settle
-from strandline.consumer.core.protocol import (
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import NO_GENERATION
+from strandline.vocabulary.parsing.consumer_protocol import (
     COOPERATIVE_STICKY,
     DRAFT_VERSION,
     EAGER_VERSION,
@@ -42,8 +44,6 @@ from strandline.consumer.core.protocol import (
     AssignmentError,
     Subscription,
 )
-from strandline.ids import TopicPartition
-from strandline.vocabulary.groups import NO_GENERATION
 
 
 class Consensus(Enum):

@@ -8,9 +8,14 @@ from dataclasses import replace
 from strandline.consumer.core.assignors.assignor import Assignor, SendsAssignmentData
 from strandline.consumer.core.leader_note import add_user_data, mark, note, same_counts
 from strandline.consumer.core.leader_plan import ParsedMember, Plan, plan
-from strandline.consumer.core.protocol import COOPERATIVE_STICKY, EAGER_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.vocabulary.groups import GroupMember
+from strandline.vocabulary.parsing.consumer_protocol import (
+    COOPERATIVE_STICKY,
+    EAGER_VERSION,
+    Assignment,
+    Subscription,
+)
 
 
 class LeaderState:

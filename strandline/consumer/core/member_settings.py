@@ -9,14 +9,6 @@ from typing import Final
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.assignors.assignor import Assignor, user_data_of
 from strandline.consumer.core.ownership import Ownership, Partitions
-from strandline.consumer.core.protocol import (
-    COOPERATIVE_STICKY,
-    DRAFT_VERSION,
-    EAGER_VERSION,
-    RELEASED_VERSION,
-    Subscription,
-    generation_data,
-)
 from strandline.vocabulary.groups import (
     NO_GENERATION,
     GroupProtocol,
@@ -27,6 +19,14 @@ from strandline.vocabulary.groups import (
     OwnershipKind,
     ReportOwnership,
     SyncGroup,
+)
+from strandline.vocabulary.parsing.consumer_protocol import (
+    COOPERATIVE_STICKY,
+    DRAFT_VERSION,
+    EAGER_VERSION,
+    RELEASED_VERSION,
+    Subscription,
+    generation_data,
 )
 
 PROTOCOL_TYPE: Final = "consumer"

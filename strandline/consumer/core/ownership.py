@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.consumer.core.protocol import COOPERATIVE_STICKY, DRAFT_VERSION, Assignment
 from strandline.errors import InconsistentGroupProtocol
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import NO_GENERATION
+from strandline.vocabulary.parsing.consumer_protocol import COOPERATIVE_STICKY, DRAFT_VERSION, Assignment
 
 _HINT: Final = (
     f"its leader takes all members for eager ones: under other assignors than {COOPERATIVE_STICKY!r}, a"

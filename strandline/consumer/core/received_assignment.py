@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, notify_assignor
 from strandline.consumer.core.leader_note import other_topics, split_marked, split_user_data
 from strandline.consumer.core.ownership import Ownership, Received
-from strandline.consumer.core.protocol import (
+from strandline.vocabulary.parsing.consumer_protocol import (
     COOPERATIVE_STICKY,
     EAGER_VERSION,
     Assignment,

@@ -13,16 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.vocabulary.groups import CONSUMER, CommittedOffset, DescribedGroup, DescribedMember
 from strandline.vocabulary.log import ListedEpochEnd, ListedOffset
 from strandline.vocabulary.log_position import Match, compare, same_topic
 from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.parsing.consumer_protocol import DRAFT_VERSION, Assignment, Subscription
 
 CONSUMERS: Final = "consumer"
-"""The protocol type of groups whose bytes are those of `strandline.consumer.core.protocol`."""
+"""The protocol type of groups whose bytes are those of `strandline.vocabulary.parsing.consumer_protocol`."""
 EAGER: Final = "eager"
 COOPERATIVE: Final = "cooperative"
 ANOTHER_TOPIC: Final = "of a deleted topic"

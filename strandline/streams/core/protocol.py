@@ -1,8 +1,8 @@
 """The binary format of the data that members of a stream application and their leader send each other.
 
-It is the user data in the subscriptions and assignments of `consumer/core/protocol.py`, and has the same
-encoding: numbers are big-endian; strings, bytes and arrays begin with their length. Tasks are an array of
-subtopologies, each with its name and an array of partitions.
+It is the user data in the subscriptions and assignments of `vocabulary/parsing/consumer_protocol.py`, and
+has the same encoding: numbers are big-endian; strings, bytes and arrays begin with their length. Tasks are an
+array of subtopologies, each with its name and an array of partitions.
 
 There is one version so far. Later ones must append fields: a higher version is decoded as this one, and the
 rest is ignored. Any other deviation is an `InconsistentGroupProtocol` that names the position.

@@ -8,8 +8,8 @@ from strandline.consumer.core.assignors.assignor import AssignorFailed
 from strandline.consumer.core.leader_plan import ParsedMember, plan
 from strandline.consumer.core.member_effects import Assign, Effect, Fatal, Lose, Report, SendSync
 from strandline.consumer.core.member_states import State
-from strandline.consumer.core.protocol import Assignment, AssignmentError, Subscription
 from strandline.vocabulary.groups import OwnershipKind
+from strandline.vocabulary.parsing.consumer_protocol import Assignment, AssignmentError, Subscription
 from tests.consumer.core.support.one_member import NOW, One, parts
 from tests.consumer.core.support.own_assignor import OwnAssignor
 

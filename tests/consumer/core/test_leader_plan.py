@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription
 from strandline.consumer.core.assignors.registry import BUILT_IN
 from strandline.consumer.core.leader_plan import Consensus, ParsedMember, Plan, plan
-from strandline.consumer.core.protocol import (
+from strandline.ids import TopicPartition
+from strandline.vocabulary.parsing.consumer_protocol import (
     COOPERATIVE_STICKY,
     DRAFT_VERSION,
     EAGER_VERSION,
@@ -20,7 +21,6 @@ from strandline.consumer.core.protocol import (
     AssignmentError,
     Subscription,
 )
-from strandline.ids import TopicPartition
 
 STICKY = BUILT_IN["sticky"]
 RANGE = BUILT_IN["range"]

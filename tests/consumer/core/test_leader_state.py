@@ -10,7 +10,7 @@ from strandline.consumer.core.member_effects import (
     SendSync,
 )
 from strandline.consumer.core.member_states import State
-from strandline.consumer.core.protocol import Assignment, Subscription
+from strandline.vocabulary.parsing.consumer_protocol import Assignment, Subscription
 from tests.consumer.core.support.one_member import NOW, One, parts
 
 

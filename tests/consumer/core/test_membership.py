@@ -23,7 +23,6 @@ from strandline.consumer.core.member_effects import (
     StopHeartbeat,
 )
 from strandline.consumer.core.member_states import State
-from strandline.consumer.core.protocol import Assignment, AssignmentError, Subscription
 from strandline.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
@@ -32,6 +31,7 @@ from strandline.errors import (
     UnknownMemberId,
 )
 from strandline.vocabulary.groups import NO_GENERATION, Joined, MemberIdGiven, OwnershipKind
+from strandline.vocabulary.parsing.consumer_protocol import Assignment, AssignmentError, Subscription
 from tests.consumer.core.support.one_member import NOW, One, parts
 
 # --- before the join: the five triggers ------------------------------------------------------------

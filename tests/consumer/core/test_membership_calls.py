@@ -17,7 +17,6 @@ from strandline.consumer.core.member_effects import (
     StopHeartbeat,
 )
 from strandline.consumer.core.member_states import State
-from strandline.consumer.core.protocol import Assignment, AssignmentError
 from strandline.errors import (
     CoordinatorLoading,
     FencedInstanceId,
@@ -30,6 +29,7 @@ from strandline.errors import (
     UnknownMemberId,
 )
 from strandline.vocabulary.groups import Joined, MemberIdGiven
+from strandline.vocabulary.parsing.consumer_protocol import Assignment, AssignmentError
 from tests.consumer.core.support.one_member import NOW, One, parts
 
 STALE = 10_000

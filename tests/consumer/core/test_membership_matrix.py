@@ -11,7 +11,6 @@ import pytest
 
 from strandline.consumer.core.member_effects import Assign, Effect, Lose, Revoke, SendJoin, SendLeave
 from strandline.consumer.core.member_states import LEGAL, State
-from strandline.consumer.core.protocol import Assignment
 from strandline.errors import (
     CoordinatorLoading,
     FencedInstanceId,
@@ -22,6 +21,7 @@ from strandline.errors import (
     UnknownMemberId,
 )
 from strandline.vocabulary.groups import Joined, MemberIdGiven
+from strandline.vocabulary.parsing.consumer_protocol import Assignment
 from tests.consumer.core.support import golden
 from tests.consumer.core.support.member_at import STATES, at
 from tests.consumer.core.support.one_member import NOW, One, parts

@@ -9,15 +9,15 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, Cons
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strandline.consumer.core.protocol import (
+from strandline.errors import InconsistentGroupProtocol
+from strandline.ids import TopicPartition
+from strandline.vocabulary.parsing.consumer_protocol import (
     DRAFT_VERSION,
     EAGER_VERSION,
     Assignment,
     AssignmentError,
     Subscription,
 )
-from strandline.errors import InconsistentGroupProtocol
-from strandline.ids import TopicPartition
 
 topics = st.text(st.characters(codec="utf-8"), max_size=12)
 partitions = st.builds(TopicPartition, topics, st.integers(0, 2**31 - 1))

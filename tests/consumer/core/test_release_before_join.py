@@ -20,7 +20,6 @@ from strandline.consumer.core.member_effects import (
     StopHeartbeat,
 )
 from strandline.consumer.core.member_states import State
-from strandline.consumer.core.protocol import Assignment, AssignmentError, Subscription
 from strandline.errors import (
     CoordinatorLoading,
     IllegalGeneration,
@@ -30,6 +29,7 @@ from strandline.errors import (
 )
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import MemberIdGiven, OwnershipKind
+from strandline.vocabulary.parsing.consumer_protocol import Assignment, AssignmentError, Subscription
 from tests.consumer.core.support.one_member import NOW, One, parts
 from tests.consumer.core.support.own_assignor import OwnAssignor
 

@@ -17,13 +17,18 @@ from strandline.consumer.core.assignors.assignor import (
 )
 from strandline.consumer.core.claims import settle
 from strandline.consumer.core.leader_plan import ParsedMember, plan
-from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, AssignmentError, Subscription
 from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
 from strandline.streams.core.assignor import APPLICATION_SERVER_BYTES_MAX, LearnerAssignor
 from strandline.streams.core.member import Received, StreamMember
 from strandline.streams.core.protocol import AssignmentData, Directory, MemberData
 from strandline.streams.core.task import TaskId
+from strandline.vocabulary.parsing.consumer_protocol import (
+    DRAFT_VERSION,
+    Assignment,
+    AssignmentError,
+    Subscription,
+)
 
 SOURCES = {"counts": ("orders", "users"), "sums": ("amounts",)}
 TOPICS = ("amounts", "orders", "users")

@@ -26,7 +26,6 @@ from strandline.adapters.codecs.groups import (
 )
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
-from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, Subscription
 from strandline.errors import IllegalGeneration, RebalanceInProgress
 from strandline.vocabulary.groups import (
     CommittedOffset,
@@ -38,6 +37,7 @@ from strandline.vocabulary.groups import (
     OffsetCommit,
     SyncGroup,
 )
+from strandline.vocabulary.parsing.consumer_protocol import DRAFT_VERSION, Assignment, Subscription
 from strandline_lab.perf.worker_processes import commands
 
 SESSION_MS: Final = 60_000

@@ -28,7 +28,6 @@ from strandline.adapters.codecs.groups import (
 )
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
-from strandline.consumer.core.protocol import DRAFT_VERSION, Assignment, Subscription
 from strandline.errors import IllegalGeneration, Outcome, RebalanceInProgress, StrandlineError
 from strandline.ports import Method, Request, Response
 from strandline.tasks import pipelined
@@ -43,6 +42,7 @@ from strandline.vocabulary.groups import (
     OffsetCommit,
     SyncGroup,
 )
+from strandline.vocabulary.parsing.consumer_protocol import DRAFT_VERSION, Assignment, Subscription
 from strandline_lab.perf.worker_processes import commands
 
 TOPIC: Final = "a-topic"

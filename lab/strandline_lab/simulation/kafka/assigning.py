@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from strandline.consumer.core.protocol import COOPERATIVE_STICKY, Assignment, Subscription
 from strandline.ids import TopicPartition
+from strandline.vocabulary.parsing.consumer_protocol import COOPERATIVE_STICKY, Assignment, Subscription
 
 EAGER: Final = 0
 """The version of an assignment that names partitions only: both protocols have it."""

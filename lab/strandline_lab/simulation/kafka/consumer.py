@@ -34,12 +34,12 @@ from strandline.broker.kafka.wire.groups.offsets import (
 from strandline.broker.kafka.wire.offsets import EpochEndsRequest, PartitionEpoch
 from strandline.broker.kafka.wire.topics import OfTopic, each_partition
 from strandline.client.reading.records import ConsumerRecord
-from strandline.consumer.core.protocol import COOPERATIVE_STICKY, Assignment, Subscription
 from strandline.consumer.group.listener import RebalanceListener
 from strandline.errors import ErrorCode, FencedInstanceId, OutcomeUnknown, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import Record, decode_batch, iterate
 from strandline.vocabulary.groups import GroupMetadata
+from strandline.vocabulary.parsing.consumer_protocol import COOPERATIVE_STICKY, Assignment, Subscription
 from strandline_lab.simulation.kafka.assigning import assign
 from strandline_lab.simulation.kafka.client import AGAIN_S, LOOK_AGAIN, NOT_LED, KafkaClient, Led
 from strandline_lab.simulation.kafka.connection import Disconnected, KafkaConnection

@@ -16,13 +16,13 @@ from typing import Final
 
 from strandline.console.core.timeline import rows as timeline
 from strandline.console.core.timeline.rows import NO_ROLE, GroupRow
-from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.consumer.described.view import STABLE, GroupView
 from strandline.errors import InconsistentGroupProtocol
 from strandline.streams.core.assignor import LearnerAssignor
 from strandline.streams.core.protocol import AssignmentData, Directory, MemberData
 from strandline.streams.core.task import TaskId
 from strandline.vocabulary.groups import DescribedMember
+from strandline.vocabulary.parsing.consumer_protocol import Assignment, Subscription
 
 ASSIGNOR: Final = LearnerAssignor.name
 """The protocol of groups that are stream applications."""

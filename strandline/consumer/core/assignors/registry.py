@@ -9,8 +9,8 @@ from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.range import RangeAssignor
 from strandline.consumer.core.assignors.round_robin import RoundRobinAssignor
 from strandline.consumer.core.assignors.sticky import StickyAssignor
-from strandline.consumer.core.protocol import COOPERATIVE_STICKY
 from strandline.errors import SettingsError
+from strandline.vocabulary.parsing.consumer_protocol import COOPERATIVE_STICKY
 
 BUILT_IN: Final[Mapping[str, Assignor]] = {
     assignor.name: assignor

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from strandline.broker.core.groups.state.subscriptions import NAMES_MAX
-from strandline.consumer.core.protocol import DRAFT_VERSION, EAGER_VERSION, RELEASED_VERSION, Subscription
 from strandline.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -18,6 +17,12 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.vocabulary.groups import GroupProtocol
+from strandline.vocabulary.parsing.consumer_protocol import (
+    DRAFT_VERSION,
+    EAGER_VERSION,
+    RELEASED_VERSION,
+    Subscription,
+)
 from tests.broker.core.groups.support.stage import LIMITS, Stage, partition
 
 P0, P1, P2 = partition(0), partition(1), partition(2)

@@ -16,9 +16,9 @@ from strandline.broker.core.groups.records import (
 from strandline.broker.core.groups.requests import NoteTopics, UnknownTopics
 from strandline.broker.core.groups.state.present_topics import PresentTopics
 from strandline.broker.core.groups.state.read_topics import READ_TOPICS_MAX
-from strandline.consumer.core.protocol import EAGER_VERSION, Subscription
 from strandline.ids import TopicId
 from strandline.vocabulary.groups import GroupProtocol, OffsetFetch, ReadSince
+from strandline.vocabulary.parsing.consumer_protocol import EAGER_VERSION, Subscription
 from tests.broker.core.groups.support.stage import GROUP, Stage, partition
 
 FIRST, SECOND = TopicId("0" * 31 + "1"), TopicId("0" * 31 + "2")

@@ -20,12 +20,12 @@ from strandline.console.core.groups.stream_tasks import (
 from strandline.console.core.timeline.all_rows import Rows
 from strandline.console.core.timeline.facts.group_events import put
 from strandline.console.core.timeline.places import Source, pack
-from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.consumer.described.view import GroupView
 from strandline.ids import TopicPartition
 from strandline.streams.core.protocol import AssignmentData, Directory, MemberData
 from strandline.streams.core.task import TaskId
 from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
+from strandline.vocabulary.parsing.consumer_protocol import Assignment, Subscription
 from tests.consumer.described_groups import viewed
 
 T0, T1 = TaskId("words", 0), TaskId("words", 1)

@@ -14,7 +14,9 @@ from strandline.consumer.core.leader_note import mark, note
 from strandline.consumer.core.leader_plan import Consensus, ParsedMember, Plan, plan
 from strandline.consumer.core.member_effects import Assign, Fatal, Revoke, SendSync
 from strandline.consumer.core.member_states import State
-from strandline.consumer.core.protocol import (
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import GroupMember, Joined
+from strandline.vocabulary.parsing.consumer_protocol import (
     COOPERATIVE_STICKY,
     DRAFT_VERSION,
     EAGER_VERSION,
@@ -23,8 +25,6 @@ from strandline.consumer.core.protocol import (
     Subscription,
     generation_data,
 )
-from strandline.ids import TopicPartition
-from strandline.vocabulary.groups import GroupMember, Joined
 from tests.consumer.core.support.kafka_bytes import kafka_assignment, kafka_subscription
 from tests.consumer.core.support.one_member import NOW, One, parts
 

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from strandline.consumer.core.protocol import (
+from strandline.errors import InconsistentGroupProtocol
+from strandline.ids import TopicPartition
+from strandline.vocabulary.parsing.consumer_protocol import (
     COOPERATIVE_STICKY,
     DRAFT_VERSION,
     EAGER_VERSION,
@@ -16,8 +18,6 @@ from strandline.consumer.core.protocol import (
     AssignmentError,
     Subscription,
 )
-from strandline.errors import InconsistentGroupProtocol
-from strandline.ids import TopicPartition
 from tests.consumer.core.support.kafka_bytes import kafka_assignment, kafka_subscription
 
 topics = st.text(st.characters(codec="utf-8"), max_size=12)

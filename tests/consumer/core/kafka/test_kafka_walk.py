@@ -15,7 +15,7 @@ import pytest
 from strandline.consumer.core.member_effects import Effect, SendJoin
 from strandline.consumer.core.membership import Membership
 from strandline.consumer.core.ownership import Partitions
-from strandline.consumer.core.protocol import COOPERATIVE_STICKY, Subscription
+from strandline.vocabulary.parsing.consumer_protocol import COOPERATIVE_STICKY, Subscription
 from tests.consumer.core.support.group_world import Violation, World
 from tests.consumer.core.support.kafka_member import KafkaMember, Members, Wanted
 from tests.consumer.core.support.real_coordinator import RealCoordinator

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.consumer.core.protocol import (
+from strandline.ids import TopicPartition
+from strandline.vocabulary.parsing.consumer_protocol import (
     EAGER_VERSION,
     RELEASED_VERSION,
     Assignment,
     Subscription,
     generation_data,
 )
-from strandline.ids import TopicPartition
 
 T0, T1, T2, T3 = (TopicPartition("tides", number) for number in range(4))
 TIDES = "0005 7469646573"

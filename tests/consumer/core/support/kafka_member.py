@@ -16,9 +16,9 @@ from strandline.consumer.core.assignors.assignor import MemberSubscription
 from strandline.consumer.core.claims import settle
 from strandline.consumer.core.member_effects import Effect, SendJoin, SendSync
 from strandline.consumer.core.membership import Membership
-from strandline.consumer.core.protocol import COOPERATIVE_STICKY, Assignment
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import GroupMember, GroupProtocol, Joined, JoinGroup, MemberIdGiven
+from strandline.vocabulary.parsing.consumer_protocol import COOPERATIVE_STICKY, Assignment
 from tests.consumer.core.support.kafka_bytes import kafka_assignment, kafka_subscription
 
 _VERSIONS = cycle((3, 2, 1, 0))

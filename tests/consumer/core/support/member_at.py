@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from strandline.consumer.core.protocol import Assignment, AssignmentError
 from strandline.errors import CoordinatorLoading, InvalidRequest
+from strandline.vocabulary.parsing.consumer_protocol import Assignment, AssignmentError
 from tests.consumer.core.support.one_member import NOW, One, parts
 from tests.consumer.core.support.own_assignor import OwnAssignor
 

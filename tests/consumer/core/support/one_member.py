@@ -18,10 +18,10 @@ from strandline.consumer.core.member_effects import (
 from strandline.consumer.core.member_settings import MemberSettings
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
-from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import GroupMember, Joined, JoinGroup
+from strandline.vocabulary.parsing.consumer_protocol import Assignment, Subscription
 
 NOW = 1_000_000
 

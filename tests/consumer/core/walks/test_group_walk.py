@@ -22,9 +22,9 @@ from strandline.consumer.core.member_settings import MemberSettings
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
 from strandline.consumer.core.ownership import Ownership, Received
-from strandline.consumer.core.protocol import Assignment
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
+from strandline.vocabulary.parsing.consumer_protocol import Assignment
 from tests.consumer.core.support.group_world import NOW_MS, Node, Violation, World
 from tests.consumer.core.support.real_coordinator import RealCoordinator
 

@@ -16,7 +16,7 @@ from strandline.consumer.core.leader_note import DIGEST_BYTES, note
 from strandline.consumer.core.member_effects import Effect
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
-from strandline.consumer.core.protocol import COOPERATIVE_STICKY, Assignment
+from strandline.vocabulary.parsing.consumer_protocol import COOPERATIVE_STICKY, Assignment
 from tests.consumer.core.support.group_world import Node, Violation
 from tests.consumer.core.support.real_coordinator import RealCoordinator
 from tests.consumer.core.walks.test_group_walk import CHAOS, VERSIONS, Walk
