@@ -61,6 +61,7 @@ from strandline.serving.refusals import refusals_noted
 from strandline.serving.serve import Serving
 from strandline.standing_warnings import warn_while_unsafe
 from strandline.tasks import contained
+from strandline.vocabulary.configs.groups import KnownGroupConfigs
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.transactions import Marker
 
@@ -120,6 +121,7 @@ class Broker:
         self._quotas = ClientQuotas(
             self.access.is_member, host.clock.monotonic, delay_ms_max=settings.quota_delay_ms_max
         )
+        self._group_configs = KnownGroupConfigs()
         self._times = RequestTimes(host.clock)
         self._refused = RefusedRequests(host.clock)
         self._listener = host.listen(
@@ -240,6 +242,7 @@ class Broker:
             self._key,
             self.access,
             transactions.admission,
+            self._group_configs,
         )
         return groups, transactions
 
@@ -385,6 +388,7 @@ class Broker:
             authorizer=self.access.authorizer,
             authenticator=self._logins.authenticator,
             quotas=self._quotas,
+            group_configs=self._group_configs,
             transport=transport,
         )
 

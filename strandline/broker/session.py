@@ -17,7 +17,11 @@ import structlog
 from strandline.adapters.codecs.replication import REPORT_SILENCE
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.system.crash_points import defect_point
-from strandline.adapters.zookeeper.security.pictures import needed_pictures, quota_picture
+from strandline.adapters.zookeeper.security.pictures import (
+    group_config_picture,
+    needed_pictures,
+    quota_picture,
+)
 from strandline.adapters.zookeeper.security.security_watch import SecurityWatch
 from strandline.adapters.zookeeper.set_back import SetBack, until_set_back
 from strandline.adapters.zookeeper.znodes import UnreadableZnode
@@ -48,6 +52,7 @@ from strandline.security.authorizer import Authorizer
 from strandline.security.login.authenticator import Authenticator
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.tasks import contained
+from strandline.vocabulary.configs.groups import KnownGroupConfigs
 from strandline.vocabulary.metadata import Endpoint, Registration
 from strandline.vocabulary.replication import Hello, SilenceQuestion
 
@@ -77,6 +82,7 @@ class BrokerSession:
         authorizer: Authorizer,
         authenticator: Authenticator,
         quotas: ClientQuotas,
+        group_configs: KnownGroupConfigs,
         transport: Transport,
     ) -> None:
         self.coordination = coordination
@@ -123,6 +129,7 @@ class BrokerSession:
             lambda reader: [
                 *needed_pictures(reader, authorizer, authenticator),
                 quota_picture(reader, quotas),
+                group_config_picture(reader, group_configs),
             ],
             self._clock,
         )

@@ -69,6 +69,8 @@ USERS_PER_REQUEST_MAX: Final = 1_000
 """Credentials that one request may change, or users whose credentials it may describe."""
 QUOTAS_PER_REQUEST_MAX: Final = 1_000
 """Entities whose quotas one request may change."""
+GROUP_CONFIGS_PER_REQUEST_MAX: Final = 1_000
+"""Groups whose configs one request may change or ask for by name."""
 REPLICAS_PER_BROKER_MAX: Final = 20_000
 TOPIC_CHANGES_IN_FLIGHT_MAX: Final = 64
 """Topics that one request changes at the same time, if each has writes of its own."""

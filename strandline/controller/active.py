@@ -13,6 +13,7 @@ from strandline.config.services.controller import ControllerSettings
 from strandline.controller.core.cluster import ClusterPicture
 from strandline.controller.replicas.reassignment import Reassignments
 from strandline.controller.security.acls import AclRequests
+from strandline.controller.security.group_configs import GroupConfigRequests
 from strandline.controller.security.notices import remove_old_notices
 from strandline.controller.security.quotas import QuotaRequests
 from strandline.controller.security.users import UserRequests
@@ -54,6 +55,7 @@ class ActiveController:
         self.reassignments = Reassignments(self.term)
         self.acls = AclRequests(self.term, authorizer)
         self.quotas = QuotaRequests(self.term, quotas)
+        self.group_configs = GroupConfigRequests(self.term)
         self.users = UserRequests(self.term, authorizer)
         self.upkeep = Upkeep(self.term, self.reassignments)
         self.changes = Changes()
@@ -87,7 +89,8 @@ class ActiveController:
         await self._session.sync()
         self.term.picture, self.topics.growth.left = await read_topics(self._session)
         await self.acls.load()
-        await self.quotas.load()
+        await self.quotas.facts.load()
+        await self.group_configs.facts.load()
 
     async def run(self) -> None:
         """Serves until another controller is active; then raises Deposed or SessionEnded."""
@@ -108,7 +111,8 @@ class ActiveController:
             await self.reassignments.follow()
             await self.term.unrecorded.look()
             await self.acls.reconcile()
-            await self.quotas.reconcile()
+            await self.quotas.facts.reconcile()
+            await self.group_configs.facts.reconcile()
             await remove_old_notices(self._session)
             try:
                 async with asyncio.timeout(self._reconcile_s):

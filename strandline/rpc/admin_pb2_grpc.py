@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from strandline.rpc import admin_pb2 as strandline_dot_rpc_dot_admin__pb2
+from strandline.rpc import group_config_pb2 as strandline_dot_rpc_dot_group__config__pb2
 from strandline.rpc import quota_pb2 as strandline_dot_rpc_dot_quota__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -119,6 +120,16 @@ class AdminStub:
                 '/strandline.v1.Admin/DescribeClientQuotas',
                 request_serializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasResponse.FromString,
+                _registered_method=True)
+        self.AlterGroupConfigs = channel.unary_unary(
+                '/strandline.v1.Admin/AlterGroupConfigs',
+                request_serializer=strandline_dot_rpc_dot_group__config__pb2.AlterGroupConfigsRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_group__config__pb2.AlterGroupConfigsResponse.FromString,
+                _registered_method=True)
+        self.DescribeGroupConfigs = channel.unary_unary(
+                '/strandline.v1.Admin/DescribeGroupConfigs',
+                request_serializer=strandline_dot_rpc_dot_group__config__pb2.DescribeGroupConfigsRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_group__config__pb2.DescribeGroupConfigsResponse.FromString,
                 _registered_method=True)
         self.Balance = channel.unary_unary(
                 '/strandline.v1.Admin/Balance',
@@ -252,6 +263,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterGroupConfigs(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeGroupConfigs(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Balance(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -369,6 +392,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.DescribeClientQuotas,
                     request_deserializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasResponse.SerializeToString,
+            ),
+            'AlterGroupConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterGroupConfigs,
+                    request_deserializer=strandline_dot_rpc_dot_group__config__pb2.AlterGroupConfigsRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_group__config__pb2.AlterGroupConfigsResponse.SerializeToString,
+            ),
+            'DescribeGroupConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeGroupConfigs,
+                    request_deserializer=strandline_dot_rpc_dot_group__config__pb2.DescribeGroupConfigsRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_group__config__pb2.DescribeGroupConfigsResponse.SerializeToString,
             ),
             'Balance': grpc.unary_unary_rpc_method_handler(
                     servicer.Balance,
@@ -855,6 +888,60 @@ class Admin:
             '/strandline.v1.Admin/DescribeClientQuotas',
             strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasRequest.SerializeToString,
             strandline_dot_rpc_dot_quota__pb2.DescribeClientQuotasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterGroupConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/AlterGroupConfigs',
+            strandline_dot_rpc_dot_group__config__pb2.AlterGroupConfigsRequest.SerializeToString,
+            strandline_dot_rpc_dot_group__config__pb2.AlterGroupConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeGroupConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/DescribeGroupConfigs',
+            strandline_dot_rpc_dot_group__config__pb2.DescribeGroupConfigsRequest.SerializeToString,
+            strandline_dot_rpc_dot_group__config__pb2.DescribeGroupConfigsResponse.FromString,
             options,
             channel_credentials,
             insecure,

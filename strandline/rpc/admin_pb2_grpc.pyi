@@ -6,6 +6,7 @@ Admin: the service of the active controller for operators."""
 from collections import abc as _abc
 from grpc import aio as _aio
 from strandline.rpc import admin_pb2 as _admin_pb2
+from strandline.rpc import group_config_pb2 as _group_config_pb2
 from strandline.rpc import quota_pb2 as _quota_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -49,6 +50,8 @@ class AdminStub:
     DescribeUserScramCredentials: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeUserScramCredentialsRequest, _admin_pb2.DescribeUserScramCredentialsResponse]
     AlterClientQuotas: _grpc.UnaryUnaryMultiCallable[_quota_pb2.AlterClientQuotasRequest, _quota_pb2.AlterClientQuotasResponse]
     DescribeClientQuotas: _grpc.UnaryUnaryMultiCallable[_quota_pb2.DescribeClientQuotasRequest, _quota_pb2.DescribeClientQuotasResponse]
+    AlterGroupConfigs: _grpc.UnaryUnaryMultiCallable[_group_config_pb2.AlterGroupConfigsRequest, _group_config_pb2.AlterGroupConfigsResponse]
+    DescribeGroupConfigs: _grpc.UnaryUnaryMultiCallable[_group_config_pb2.DescribeGroupConfigsRequest, _group_config_pb2.DescribeGroupConfigsResponse]
     Balance: _grpc.UnaryUnaryMultiCallable[_admin_pb2.BalanceRequest, _admin_pb2.BalanceResponse]
     DescribeBalance: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeBalanceRequest, _admin_pb2.BalanceDescription]
     AlterBalance: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AlterBalanceRequest, _admin_pb2.BalanceDescription]
@@ -75,6 +78,8 @@ class AdminAsyncStub(AdminStub):
     DescribeUserScramCredentials: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeUserScramCredentialsRequest, _admin_pb2.DescribeUserScramCredentialsResponse]  # type: ignore[assignment]
     AlterClientQuotas: _aio.UnaryUnaryMultiCallable[_quota_pb2.AlterClientQuotasRequest, _quota_pb2.AlterClientQuotasResponse]  # type: ignore[assignment]
     DescribeClientQuotas: _aio.UnaryUnaryMultiCallable[_quota_pb2.DescribeClientQuotasRequest, _quota_pb2.DescribeClientQuotasResponse]  # type: ignore[assignment]
+    AlterGroupConfigs: _aio.UnaryUnaryMultiCallable[_group_config_pb2.AlterGroupConfigsRequest, _group_config_pb2.AlterGroupConfigsResponse]  # type: ignore[assignment]
+    DescribeGroupConfigs: _aio.UnaryUnaryMultiCallable[_group_config_pb2.DescribeGroupConfigsRequest, _group_config_pb2.DescribeGroupConfigsResponse]  # type: ignore[assignment]
     Balance: _aio.UnaryUnaryMultiCallable[_admin_pb2.BalanceRequest, _admin_pb2.BalanceResponse]  # type: ignore[assignment]
     DescribeBalance: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeBalanceRequest, _admin_pb2.BalanceDescription]  # type: ignore[assignment]
     AlterBalance: _aio.UnaryUnaryMultiCallable[_admin_pb2.AlterBalanceRequest, _admin_pb2.BalanceDescription]  # type: ignore[assignment]
@@ -200,6 +205,20 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _quota_pb2.DescribeClientQuotasRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_quota_pb2.DescribeClientQuotasResponse, _abc.Awaitable[_quota_pb2.DescribeClientQuotasResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterGroupConfigs(
+        self,
+        request: _group_config_pb2.AlterGroupConfigsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_group_config_pb2.AlterGroupConfigsResponse, _abc.Awaitable[_group_config_pb2.AlterGroupConfigsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DescribeGroupConfigs(
+        self,
+        request: _group_config_pb2.DescribeGroupConfigsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_group_config_pb2.DescribeGroupConfigsResponse, _abc.Awaitable[_group_config_pb2.DescribeGroupConfigsResponse]]: ...
 
     @_abc_1.abstractmethod
     def Balance(

@@ -409,6 +409,15 @@ _CALLS: Final = (
     _Call(_each(before(ALTER_CLUSTER), "ACL"), apis="CreateAcls"),
     _Call(_each(before(ALTER_CLUSTER), "filter"), apis="DeleteAcls"),
     _Call(_each(before(ALTER_CLUSTER), "user"), apis="AlterUserScramCredentials"),
+    _Call(_groups(ALTER_GROUP_CONFIGS), "Admin.AlterGroupConfigs"),
+    _Call(
+        by_handler(
+            DESCRIBE_GROUP_CONFIGS,
+            needs=f"{DESCRIBE_GROUP_CONFIGS} for each group",
+            refused="30 for groups that the request names; others are left out",
+        ),
+        "Admin.DescribeGroupConfigs",
+    ),
     _Call(before(ALTER_CLUSTER_CONFIGS), "Admin.AlterClientQuotas"),
     _Call(_each(before(ALTER_CLUSTER_CONFIGS), "entity"), apis="AlterClientQuotas"),
     _Call(

@@ -39,6 +39,7 @@ from strandline.ids import NO_EPOCH, OFFSETS_TOPIC, BrokerId, Offset, PartitionI
 from strandline.ports import LinkState
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import DEFAULT, Quota, QuotaEntity, Quotas
+from strandline.vocabulary.configs.groups import KnownGroupConfigs
 from strandline.vocabulary.log import FetchPartition, ProduceEntry
 from strandline.vocabulary.metadata import Endpoint, Reassignment
 from strandline.vocabulary.topic_config import TopicConfig
@@ -269,6 +270,7 @@ def metrics_of(manager: ReplicaManager, quotas: ClientQuotas = UNLIMITED) -> Bro
         MemberKey(HOST.new_id),
         OPEN,
         transactions.admission,
+        KnownGroupConfigs(),
     )
     return BrokerMetrics(
         manager,

@@ -52,6 +52,11 @@ from strandline.vocabulary.admin import (
     UncleanElection,
     UserResult,
 )
+from strandline.vocabulary.configs.groups import (
+    AlterGroupConfigs,
+    GroupConfigAlteration,
+    GroupConfigResult,
+)
 from strandline.vocabulary.metadata import BalanceMove, BalanceState
 
 ADMIN = "/strandline.v1.Admin/"
@@ -196,6 +201,17 @@ CASES: dict[str, tuple[Any, Any, list[tuple[str, str, dict[str, Any]]]]] = {
                     "quota": {"user": "bob", "client_id": None},
                     "limits": {"producer_byte_rate": 5.0, "consumer_byte_rate": None},
                 },
+            )
+        ],
+    ),
+    "AlterGroupConfigs": (
+        AlterGroupConfigs((GroupConfigAlteration("g", {"consumer.session.timeout.ms": "50000"}, ["x"]),)),
+        [GroupConfigResult("g")],
+        [
+            (
+                "ALTER_CONFIGS GROUP",
+                "g",
+                {"set": {"consumer.session.timeout.ms": "50000"}, "unset": ["x"], "replace": False},
             )
         ],
     ),

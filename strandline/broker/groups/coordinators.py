@@ -23,6 +23,7 @@ from strandline.config.services.broker import BrokerSettings
 from strandline.errors import CoordinationError
 from strandline.ids import INTERNAL_PREFIX, TopicPartition
 from strandline.ports import Coordination, NoNode
+from strandline.vocabulary.configs.groups import KnownGroupConfigs
 from strandline.vocabulary.parsing.typed_json import INT32_MAX
 from strandline.vocabulary.transactions import Marker
 
@@ -50,6 +51,7 @@ class Coordinators(LedPartitions[GroupPartition]):
         publish: Callable[[GroupEvent], None],
         holds_lease: Callable[[], bool],
         topics_now: Callable[[Iterable[TopicPartition]], Awaitable[TopicsNow]],
+        configs: KnownGroupConfigs,
     ) -> None:
         super().__init__(
             GROUPS,
@@ -61,6 +63,7 @@ class Coordinators(LedPartitions[GroupPartition]):
         self._reconcile_s = settings.reconcile_ms / 1000
         self._limits = GroupLimits.of(settings)
         self._publish = publish
+        self._configs = configs
         self._topics_now = topics_now
         self._ids: Set[str] = frozenset()
         self.topic_names: tuple[str, ...] = ()
@@ -68,7 +71,7 @@ class Coordinators(LedPartitions[GroupPartition]):
         change."""
 
     def _make(self, leadership: Leadership, around: Surroundings) -> GroupPartition:
-        return GroupPartition(leadership, Coordinator(self._limits), around, self._publish)
+        return GroupPartition(leadership, Coordinator(self._limits, self._configs.of), around, self._publish)
 
     async def run(self) -> None:
         """Runs the partitions, and follows what happens to topics, until cancelled."""

@@ -21,6 +21,7 @@ from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config.services.broker import BrokerSettings
 from strandline.security.access import Access
+from strandline.vocabulary.configs.groups import KnownGroupConfigs
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.transactions import Marker
 
@@ -42,10 +43,13 @@ class Groups:
         key: MemberKey,
         access: Access,
         admission: TransactionAdmission,
+        configs: KnownGroupConfigs,
     ) -> None:
         self._clock = manager.host.clock
         self.events = topics.event_writer(group_events_topic(settings), endpoint, settings, key)
-        self._coordinators = Coordinators(manager, settings, self._publish, holds_lease, view.topics_now)
+        self._coordinators = Coordinators(
+            manager, settings, self._publish, holds_lease, view.topics_now, configs
+        )
         manager.watchers.append(self._coordinators)
         self.handlers = GroupHandlers(manager, view, self._coordinators, topics, settings, access, admission)
 

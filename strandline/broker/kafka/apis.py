@@ -113,7 +113,7 @@ def kafka_router(
             *placement_apis(requests, access, clock),
             Api(apis.DESCRIBE_CLUSTER, answered(cluster.describe_cluster)),
             Api(apis.DESCRIBE_PRODUCERS, large.bounded(replicas.producers)),
-            *describing_apis(log, manager, cluster, large),
+            *describing_apis(log, manager, cluster, requests, large),
             *group_apis(groups, settings, access, clock),
             *transaction_apis(transactions, producers, large, clock),
             *(sasl_apis(logins, settings, clock) if logins.mechanisms else ()),
@@ -123,11 +123,11 @@ def kafka_router(
 
 
 def describing_apis(
-    log: Handlers, manager: ReplicaManager, cluster: ClusterApi, large: Answers
+    log: Handlers, manager: ReplicaManager, cluster: ClusterApi, requests: ControllerFor, large: Answers
 ) -> tuple[Api[Any, Any], ...]:
     """The APIs by which tools look at the cluster, some of it at a time."""
     partitions = TopicPartitionsApi(cluster.metadata, log.partition_counts, log.access)
-    resources = ResourcesApi(log.partition_counts, lambda: manager.live, log.access)
+    resources = ResourcesApi(log.partition_counts, lambda: manager.live, requests, log.access, manager.clock)
     return (
         Api(apis.DESCRIBE_TOPIC_PARTITIONS, answered(partitions.describe)),
         Api(apis.LIST_CONFIG_RESOURCES, large.bounded(resources.list)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +16,7 @@ from strandline.cli.cluster.partitions import (
     with_any,
 )
 from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
+from strandline.cli.shell.configs import named_values
 from strandline.report.text.counts import counted
 
 if TYPE_CHECKING:
@@ -34,21 +35,8 @@ def topic() -> None:
     """Create, list, describe, alter and delete topics; move their replicas and leaders."""
 
 
-def _configs(_context: click.Context, _parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
-    """Reads `k=v` pairs as a mapping."""
-    configs: dict[str, str] = {}
-    for value in values:
-        name, equals, setting = value.partition("=")
-        if not (name and equals):
-            raise click.BadParameter(f"{value!r} is not of the form name=value")
-        if name in configs:
-            raise click.BadParameter(f"{name} is given twice")
-        configs[name] = setting
-    return configs
-
-
 config_option = click.option(
-    "--config", "configs", multiple=True, metavar="NAME=VALUE", callback=_configs,
+    "--config", "configs", multiple=True, metavar="NAME=VALUE", callback=named_values,
     help="A topic config by its Kafka name, such as min.insync.replicas=2; may be repeated.",
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`strandline group`: lists, describes, resets and deletes consumer groups, and shows their events."""
+"""`strandline group`: lists, describes, alters, resets and deletes groups, and shows their events."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from strandline.cli.group.configs import alter, configs_of
 from strandline.cli.group.events import events
 from strandline.cli.group.offsets import ChosenType, TargetType, plan_json
 from strandline.cli.group.view import mixed_warning, view_json
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def group() -> None:
-    """List, describe, reset and delete consumer groups, and show their events."""
+    """List, describe, alter, reset and delete consumer groups, and show their events."""
 
 
-group.add_command(events)
+for command in (alter, configs_of, events):
+    group.add_command(command)
 
 
 @group.command("list")

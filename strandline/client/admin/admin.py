@@ -13,10 +13,10 @@ from strandline.client import arguments
 from strandline.client.admin.acls import AclAdmin
 from strandline.client.admin.balance import BalanceAdmin
 from strandline.client.admin.brokers import BrokerAdmin
+from strandline.client.admin.configs import GroupConfigAdmin, QuotaAdmin
 from strandline.client.admin.groups import GroupAdmin, GroupDescription
 from strandline.client.admin.new_topics import until_led
 from strandline.client.admin.placement import LEADERS_WAIT_MS, PlacementAdmin
-from strandline.client.admin.quotas import QuotaAdmin
 from strandline.client.admin.refusals import raise_first
 from strandline.client.admin.state_changes import StateChangesReading
 from strandline.client.admin.state_changes import query as state_changes_query
@@ -63,7 +63,14 @@ logger = logging.getLogger(__name__)
 
 
 class Admin(
-    AclAdmin, BalanceAdmin, BrokerAdmin, PlacementAdmin, QuotaAdmin, UserAdmin, Client[ClientSettings]
+    AclAdmin,
+    BalanceAdmin,
+    BrokerAdmin,
+    GroupConfigAdmin,
+    PlacementAdmin,
+    QuotaAdmin,
+    UserAdmin,
+    Client[ClientSettings],
 ):
     """Manages topics, groups, transactions, brokers, replicas, ACLs and users.
 

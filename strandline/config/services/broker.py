@@ -21,6 +21,7 @@ from strandline.config.limits import (
 )
 from strandline.config.security import PROTOCOL_PATTERN
 from strandline.config.services.constants import BrokerConstants
+from strandline.config.services.groups import ConsumerGroupSettings
 from strandline.config.services.listener import ListenerSettings
 
 SILENCES_APART_MS: Final = 100
@@ -35,7 +36,7 @@ _BESIDE: Final = {
 """Settings that need another one."""
 
 
-class BrokerSettings(BrokerConstants, ListenerSettings):
+class BrokerSettings(BrokerConstants, ConsumerGroupSettings, ListenerSettings):
     """One broker."""
 
     PORTS: ClassVar[tuple[str, ...]] = (
@@ -106,10 +107,6 @@ class BrokerSettings(BrokerConstants, ListenerSettings):
     group_session_timeout_ms_min: int = Field(default=500, ge=1)
     group_session_timeout_ms_max: int = Field(default=1_800_000, ge=1)
     group_rebalance_timeout_ms_max: int = Field(default=1_800_000, ge=1)
-    group_consumer_session_timeout_ms: int = Field(default=45_000, ge=1, le=INTERVAL_MS_MAX)
-    """A member whose coordinator assigns (KIP-848) is out of its group after this time in silence."""
-    group_consumer_heartbeat_interval_ms: int = Field(default=5_000, ge=1, le=INTERVAL_MS_MAX)
-    """How often such a member sends one."""
     group_members_max: int = Field(default=2_000, ge=1)
     """Members of a group. Ids that were given and not joined with yet count too: in a full group the oldest
     of the caller that has most of them makes room."""

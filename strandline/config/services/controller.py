@@ -5,10 +5,11 @@ from __future__ import annotations
 from pydantic import Field
 
 from strandline.config.services.constants import ControllerConstants
+from strandline.config.services.groups import ConsumerGroupSettings
 from strandline.config.services.listener import ListenerSettings
 
 
-class ControllerSettings(ControllerConstants, ListenerSettings):
+class ControllerSettings(ControllerConstants, ConsumerGroupSettings, ListenerSettings):
     """One controller."""
 
     controller_id: int = Field(default=0, ge=0)

@@ -1,4 +1,4 @@
-"""What each admin request changes, for the audit log: an entry a topic, partition, ACL, user or quota.
+"""What each admin request changes, for the audit log: an entry a topic, partition, ACL, user, quota or group.
 
 Arguments are chosen field by field: no entry has a user's salt or keys.
 """
@@ -16,6 +16,7 @@ from strandline.security.login.credentials import UserChange
 from strandline.security.rights import (
     ALTER_CLUSTER,
     ALTER_CLUSTER_CONFIGS,
+    ALTER_GROUP_CONFIGS,
     ALTER_TOPIC,
     ALTER_TOPIC_CONFIGS,
     CREATE_TOPIC,
@@ -45,6 +46,7 @@ from strandline.vocabulary.admin import (
     UncleanElection,
     UserResult,
 )
+from strandline.vocabulary.configs.groups import AlterGroupConfigs, GroupConfigResult
 
 
 def _created(asked: CreateTopics, results: Sequence[TopicResult]) -> Iterator[Change]:
@@ -155,6 +157,14 @@ def _quotas_altered(asked: AlterClientQuotas, results: Sequence[QuotaResult]) ->
         yield Change(ALTER_CLUSTER_CONFIGS, CLUSTER_NAME, {"quota": entity, "limits": limits}, result.error)
 
 
+def _group_configs_altered(
+    asked: AlterGroupConfigs, results: Sequence[GroupConfigResult]
+) -> Iterator[Change]:
+    for each, result in zip(asked.alterations, results, strict=True):
+        arguments = {"set": dict(each.set), "unset": list(each.unset), "replace": each.replace}
+        yield Change(ALTER_GROUP_CONFIGS, each.group, arguments, result.error)
+
+
 def _of_cluster(error: StrandlineError | None = None, **arguments: Any) -> Change:
     return Change(ALTER_CLUSTER, CLUSTER_NAME, arguments, error)
 
@@ -176,6 +186,7 @@ CHANGES: Final[Mapping[str, Callable[[Any, Any], Iterable[Change]]]] = {
     _ADMIN + "DeleteAcls": _acls_deleted,
     _ADMIN + "AlterUserScramCredentials": _users_altered,
     _ADMIN + "AlterClientQuotas": _quotas_altered,
+    _ADMIN + "AlterGroupConfigs": _group_configs_altered,
 }
 """By path, what a request and its answer change. A request that only validates changes nothing."""
 

@@ -12,11 +12,19 @@ from strandline.adapters.rpc.member_key import MemberKey
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ports import Caller
 from strandline.security.access import Access
-from strandline.security.rights import ALTER_CLUSTER, CLUSTER_ACTION, DELETE_TOPIC, DESCRIBE_CLUSTER
+from strandline.security.rights import (
+    ALTER_CLUSTER,
+    ALTER_GROUP_CONFIGS,
+    CLUSTER_ACTION,
+    DELETE_TOPIC,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_GROUP_CONFIGS,
+)
 from strandline.security.split import Split
 from strandline.security.topic_changes import alteration_refusal, creation_refusal
 from strandline.serving.serve import Allowed
 from strandline.vocabulary.admin import AlterTopic, CheckBroker, CreateTopics, DeleteTopics, TopicResult
+from strandline.vocabulary.configs.groups import AlterGroupConfigs, GroupConfigResult, GroupConfigs
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,40 @@ class AdminChecks:
         )
         if refusal is not None:
             raise refusal
+
+    def alter_group_configs(
+        self, request: AlterGroupConfigs, caller: Caller
+    ) -> Allowed[AlterGroupConfigs, Sequence[GroupConfigResult]] | None:
+        split = self.access.split(caller, ALTER_GROUP_CONFIGS, request.alterations, lambda each: each.group)
+        if not split.refused:
+            return None
+        return Allowed(
+            replace(request, alterations=tuple(split.allowed)),
+            lambda altered: split.whole(
+                list(altered), lambda each, error: GroupConfigResult(each.group, error)
+            ),
+        )
+
+    def describe_group_configs(
+        self, groups: Sequence[str], caller: Caller
+    ) -> Allowed[Sequence[str], Sequence[GroupConfigs]] | None:
+        """Without names, groups are left out that the caller may not ask for."""
+        if not groups:
+            return Allowed(
+                groups,
+                lambda found: [
+                    each for each in found if self.access.allowed(caller, DESCRIBE_GROUP_CONFIGS, each.group)
+                ],
+            )
+        split = self.access.split(caller, DESCRIBE_GROUP_CONFIGS, groups, str)
+        if not split.refused:
+            return None
+        if not split.allowed:  # no name would mean all groups
+            raise next(iter(split.refused.values()))
+        return Allowed(
+            split.allowed,
+            lambda found: split.whole(list(found), lambda group, error: GroupConfigs(group, error=error)),
+        )
 
     def check_broker(self, request: CheckBroker, caller: Caller) -> None:
         """A check that may end a drain alters the cluster."""

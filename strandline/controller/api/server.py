@@ -9,6 +9,7 @@ from functools import partial
 
 from strandline.adapters.codecs import acls as acl_rpcs
 from strandline.adapters.codecs import admin as rpcs
+from strandline.adapters.codecs import group_configs as group_rpcs
 from strandline.adapters.codecs import quotas as quota_rpcs
 from strandline.adapters.codecs import users as user_rpcs
 from strandline.controller.api.changes import CHANGES, changes
@@ -70,6 +71,16 @@ def admin_rows(service: AdminService, streams: StateChangeStreams, checks: Admin
         ),
         CallRow(
             quota_rpcs.DESCRIBE_CLIENT_QUOTAS.served, lambda wanted, _: service.describe_client_quotas(wanted)
+        ),
+        CallRow(
+            group_rpcs.ALTER_GROUP_CONFIGS.served,
+            lambda asked, _: service.alter_group_configs(asked),
+            checks.alter_group_configs,
+        ),
+        CallRow(
+            group_rpcs.DESCRIBE_GROUP_CONFIGS.served,
+            lambda groups, caller: service.describe_group_configs(groups),
+            checks.describe_group_configs,
         ),
         ServedStream(rpcs.STATE_CHANGES.served, state_changes, pushes=True),
     ]

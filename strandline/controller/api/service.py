@@ -44,6 +44,7 @@ from strandline.vocabulary.admin import (
     UserDescription,
     UserResult,
 )
+from strandline.vocabulary.configs.groups import AlterGroupConfigs, GroupConfigResult, GroupConfigs
 
 REASSIGNMENT_TIMEOUT_MS_MAX: Final = 2**31 - 1
 
@@ -240,3 +241,13 @@ class AdminService:
     async def describe_client_quotas(self, wanted: QuotaFilter) -> list[EntityQuotas]:
         with self._activity.acting() as active:
             return await active.quotas.describe(wanted)
+
+    async def alter_group_configs(self, asked: AlterGroupConfigs) -> list[GroupConfigResult]:
+        """Returns one outcome a group, in order."""
+        with self._activity.acting() as active:
+            return await active.group_configs.alter(asked.alterations, validate_only=asked.validate_only)
+
+    async def describe_group_configs(self, groups: Sequence[str]) -> list[GroupConfigs]:
+        """These groups, or all that have configs of their own."""
+        with self._activity.acting() as active:
+            return await active.group_configs.describe(groups)

@@ -32,6 +32,7 @@ from strandline.ids import (
     TopicId,
     TopicPartition,
 )
+from strandline.vocabulary.configs.groups import KnownGroupConfigs
 from strandline.vocabulary.groups import CommittedOffset, OffsetCommit, OffsetFetch
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from strandline.vocabulary.topic_config import TopicConfig
@@ -117,7 +118,9 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     folder.begin_life(BrokerEpoch(1))
     coordination = LookedAt(ZnodeTree(), 1)
     existing = ExistingPartitions(lambda: coordination, 60, CLOCK)
-    coordinators = Coordinators(manager, given, lambda _: None, lambda: True, existing.now)
+    coordinators = Coordinators(
+        manager, given, lambda _: None, lambda: True, existing.now, KnownGroupConfigs()
+    )
     manager.watchers.append(coordinators)
     coordination.looks = Counter()
     await coordination.ensure_path(znodes.TOPICS)

@@ -110,12 +110,11 @@ async def test_configs_count_as_no_less_than_they_have_bytes(tmp_path: Path) -> 
         (BROKER_LOGGER, "", INVALID, {}),
         (CLIENT_METRICS, "m", 0, {}),
         (CLIENT_METRICS, "", INVALID, {}),
-        (GROUP, "g", 0, {}),
         (GROUP, "", INVALID, {}),
         (64, "x", INVALID, {}),
     ],
 )
-async def test_loggers_groups_and_metrics_have_the_configs_that_there_are(
+async def test_loggers_and_metrics_have_the_configs_that_there_are(
     tmp_path: Path, kind: int, name: str, error: int, configs: dict[str, str]
 ) -> None:
     """With the errors of a broker of Kafka 4.4. None can be altered, and the refusal says why."""

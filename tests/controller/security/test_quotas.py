@@ -12,7 +12,7 @@ from strandline.adapters.zookeeper.security.quota_znodes import (
     entity_child,
     load_quota_change,
 )
-from strandline.controller.security.quotas import ENTITIES_MAX, NAMES_BYTES_MAX
+from strandline.controller.security.facts import FACTS_MAX, NAMES_BYTES_MAX
 from strandline.errors import InvalidRequest
 from strandline.security.quotas.model import (
     ANY,
@@ -131,7 +131,7 @@ async def test_entities_and_their_names_are_bounded(active: Activate) -> None:
         return {type(each.error) for each in await controller.admin.alter_client_quotas(wanted)}
 
     async with active([]) as (session, controller, _):
-        many = map(QuotaEntity, map(str, range(ENTITIES_MAX + 1)))
+        many = map(QuotaEntity, map(str, range(FACTS_MAX + 1)))
         assert await errors(many) == {InvalidRequest}
         long = [QuotaEntity(f"{number}".ljust(1_000, "x"), "y" * 1_000) for number in range(300)]
         assert await errors(long) == {InvalidRequest}

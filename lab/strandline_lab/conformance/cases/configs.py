@@ -91,6 +91,12 @@ _ALTER: Final = (
     _altered("a topic and an unknown one", (TOPIC, _OWN, [_HOUR]), (TOPIC, UNKNOWN, [_HOUR])),
     _altered("an unknown broker", (BROKER, "9", [("log.retention.ms", "1")])),
     _altered("a broker's config that is fixed", (BROKER, "1", [("node.id", "7")])),
+    _altered("a group's session", (GROUP, "g.altered", [("consumer.session.timeout.ms", "50000")])),
+    _altered("a group's session of null", (GROUP, "g.altered", [("consumer.session.timeout.ms", None)])),
+    _altered("a group's wrong session", (GROUP, "g.altered", [("consumer.session.timeout.ms", "1")])),
+    _altered("an unknown config of a group", (GROUP, "g.altered", [("unknown.config", "1")])),
+    _altered("no configs of a group", (GROUP, "g.altered", [])),
+    _altered("a group without a name", (GROUP, "", [("consumer.session.timeout.ms", "50000")])),
     _altered("an unknown type", (77, "x", [_HOUR])),
     _altered("the type of none", (0, "x", [_HOUR])),
 )
@@ -122,6 +128,15 @@ def _one(name: str, config: str, operation: int, value: str | None, **more: Any)
 
 def _broker(name: str, config: str, operation: int, value: str | None, broker: str = "1") -> Case:
     return _changed(name, (BROKER, broker, [(config, operation, value)]))
+
+
+_SESSION: Final = "consumer.session.timeout.ms"
+_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+
+
+def _of_group(name: str, config: str, operation: int, value: str | None) -> Case:
+    """One change of a config of a group."""
+    return _changed(name, (GROUP, "g.changed", [(config, operation, value)]))
 
 
 _SET_HOUR: Final = ("retention.ms", SET, "3600000")
@@ -182,9 +197,84 @@ _CHANGE: Final = (
     _broker("a broker that is no number", f"leader.{_RATE}", DELETE, None, "x"),
     _changed("a group's session", (GROUP, "configs.group", [("consumer.session.timeout.ms", SET, "50000")])),
     _changed("an unknown config of a group", (GROUP, "configs.group", [("unknown.config", SET, "1")])),
+    _changed("a group without a name", (GROUP, "", [(_SESSION, SET, "50000")])),
+    _changed("a group twice", (GROUP, "g.twice", []), (GROUP, "g.twice", [])),
+    _changed(
+        "a group's config twice", (GROUP, "g.two", [(_SESSION, SET, "50000"), (_SESSION, SET, "50000")])
+    ),
+    _changed("a group, only validated", (GROUP, "g.valid", [(_SESSION, SET, "50000")]), ValidateOnly=True),
+    _changed("a group, only validated, wrong", (GROUP, "g.valid", [(_SESSION, SET, "1")]), ValidateOnly=True),
+    _changed("a group without changes", (GROUP, "g.none", [])),
+    _of_group("a session that is too short", _SESSION, SET, "44999"),
+    _of_group("a session that is too long", _SESSION, SET, "60001"),
+    _of_group("a session that is no number", _SESSION, SET, "x"),
+    _of_group("a session of null", _SESSION, SET, None),
+    _of_group("a session with spaces", _SESSION, SET, " 50000 "),
+    _of_group("a session of 64 bits", _SESSION, SET, "4294967296"),
+    _of_group("an interval", _INTERVAL, SET, "6000"),
+    _of_group("an interval that is too short", _INTERVAL, SET, "1"),
+    _of_group("an interval that is too long", _INTERVAL, SET, "15001"),
+    _of_group("targets at once", "consumer.assignment.interval.ms", SET, "0"),
+    _of_group("targets each half second", "consumer.assignment.interval.ms", SET, "500"),
+    _of_group("targets too seldom", "consumer.assignment.interval.ms", SET, "15001"),
+    _of_group("targets in a thread", "consumer.assignor.offload.enable", SET, "true"),
+    _of_group("targets perhaps in a thread", "consumer.assignor.offload.enable", SET, "perhaps"),
+    _of_group("a share group's session", "share.session.timeout.ms", SET, "50000"),
+    _of_group("a streams group's session", "streams.session.timeout.ms", SET, "50000"),
+    _of_group("delete a group's config that is not set", _INTERVAL, DELETE, None),
+    _of_group("delete an unknown config of a group", "unknown.config", DELETE, None),
+    _of_group("append to a group's session", _SESSION, APPEND, "1"),
+    _of_group("an unknown operation on a group", _SESSION, 9, "1"),
     _changed("client metrics", (METRICS, "m", [("interval.ms", SET, "1000")])),
     _changed("a logger", (LOGGER, "1", [("kafka.nothing", SET, "INFO")])),
     _changed("a wrong level of a logger", (LOGGER, "1", [("kafka", SET, "LOUD")])),
 )
 
-CASES: Final = (*_DESCRIBE, *_ALTER, *_CHANGE)
+
+def _own(name: str, call: Call, *more: Change, since: int = 0, only: str = "") -> Case:
+    """Of a group that has a session of its own, once the broker knows of it."""
+    changes = [(_SESSION, SET, "50000"), *more]
+    of = {"ResourceType": GROUP, "ResourceName": _CONFIGURED}
+    configs = [{"Name": each, "ConfigOperation": how, "Value": value} for each, how, value in changes]
+    body = {"Resources": [{**of, "Configs": configs}], "ValidateOnly": False}
+    wanted = {"Resources": [{**of, "ConfigurationKeys": [_SESSION]}]}
+    known = Call("DescribeConfigs", wanted, version=4, until="Results.0.Configs.0.Value", value="50000")
+    before = (Call("IncrementalAlterConfigs", body, version=1), known)
+    return Case(name, call, before, since=since, only=only)
+
+
+_CONFIGURED: Final = "g.own{v}"
+_OF_GROUPS: Final = (
+    _own(
+        "a group with a session of its own",
+        Call(
+            "DescribeConfigs",
+            {
+                "Resources": [
+                    {"ResourceType": GROUP, "ResourceName": _CONFIGURED, "ConfigurationKeys": [_SESSION]}
+                ],
+                "IncludeSynonyms": True,
+            },
+        ),
+    ),
+    _own(
+        "a group with two configs of its own",
+        Call(
+            "DescribeConfigs",
+            {
+                "Resources": [
+                    {"ResourceType": GROUP, "ResourceName": _CONFIGURED, "ConfigurationKeys": None}
+                ],
+            },
+        ),
+        (_INTERVAL, SET, "6000"),
+    ),
+    _own(
+        "groups with configs",
+        Call("ListConfigResources", {"ResourceTypes": [GROUP]}),
+        since=1,
+        only="g.own",
+    ),
+)
+
+CASES: Final = (*_DESCRIBE, *_ALTER, *_CHANGE, *_OF_GROUPS)

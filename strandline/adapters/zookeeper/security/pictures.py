@@ -1,4 +1,4 @@
-"""What a member knows of the cluster's ACLs, users and quotas, and what decides by it."""
+"""What a member knows of the cluster's ACLs, users, quotas and configs of groups, and what decides by it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from strandline.adapters.zookeeper.facts import Reader
 from strandline.adapters.zookeeper.security.acl_reader import AclReader
 from strandline.adapters.zookeeper.security.acl_znodes import ACL_FOLDERS
 from strandline.adapters.zookeeper.security.folder_reader import FolderReader
+from strandline.adapters.zookeeper.security.group_config_znodes import GROUP_CONFIG_FOLDER, GROUP_CONFIGS
 from strandline.adapters.zookeeper.security.quota_znodes import QUOTA_FOLDER, QUOTAS
 from strandline.adapters.zookeeper.security.user_znodes import USER_FOLDER, USERS
 from strandline.security.authorizer import Authorizer
@@ -19,6 +20,7 @@ from strandline.security.login.authenticator import Authenticator
 from strandline.security.login.credentials import Credentials
 from strandline.security.quotas.bill import ClientQuotas
 from strandline.security.quotas.model import Limits, QuotaEntity, Quotas
+from strandline.vocabulary.configs.groups import GroupConfig, KnownGroupConfigs
 
 logger = structlog.get_logger(__name__)
 
@@ -80,6 +82,14 @@ def quota_picture(session: Reader, quotas: ClientQuotas) -> Picture[Mapping[Quot
         logger.info("quotas read", entities=len(found))
 
     return Picture((QUOTAS,), FolderReader(session, QUOTA_FOLDER), take)
+
+
+def group_config_picture(session: Reader, known: KnownGroupConfigs) -> Picture[Mapping[str, GroupConfig]]:
+    def take(found: Mapping[str, GroupConfig]) -> None:
+        known.take(found)
+        logger.info("configs of groups read", groups=len(found))
+
+    return Picture((GROUP_CONFIGS,), FolderReader(session, GROUP_CONFIG_FOLDER), take)
 
 
 def acl_picture(session: Reader, authorizer: Authorizer) -> Picture[Acls]:

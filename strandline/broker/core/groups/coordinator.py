@@ -8,7 +8,7 @@ known here from its first request on, and forgotten when it has nothing worth ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, assert_never
 
@@ -61,6 +61,7 @@ from strandline.records import Headers
 from strandline.room import first_of_most
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Answered, Asks
+from strandline.vocabulary.configs.groups import NONE, GroupConfig
 from strandline.vocabulary.groups import (
     JOINS,
     ConsumerBeat,
@@ -88,8 +89,11 @@ class Coordinator:
 
     __slots__ = ("_groups", "_isolation", "_keeper", "_loaded", "_refusal", "_turn")
 
-    def __init__(self, limits: GroupLimits) -> None:
-        self._turn: Turn = Turn(limits)
+    def __init__(
+        self, limits: GroupLimits, configs: Callable[[str], GroupConfig] = lambda group: NONE
+    ) -> None:
+        """`configs` has what each group has of its own; it may be another between two turns."""
+        self._turn: Turn = Turn(limits, configs)
         self._groups: dict[str, Group] = {}
         self._isolation = Isolation(self._turn, self._groups)
         self._keeper = OffsetKeeper(self._turn, self._groups, self._isolation)

@@ -20,6 +20,7 @@ from strandline.errors import (
     UnknownTopicId,
 )
 from strandline.ids import TopicPartition, is_topic_id
+from strandline.vocabulary.configs.groups import GroupBounds
 from strandline.vocabulary.groups import CommittedOffset, GroupProtocol, JoinGroup
 
 GROUP_BYTES_MAX: Final = 2 * MIB
@@ -40,8 +41,6 @@ class GroupLimits:
     group_session_timeout_ms_min: int
     group_session_timeout_ms_max: int
     group_rebalance_timeout_ms_max: int
-    group_consumer_session_timeout_ms: int
-    group_consumer_heartbeat_interval_ms: int
     group_members_max: int
     group_member_bytes_max: int
     groups_max: int
@@ -51,6 +50,8 @@ class GroupLimits:
     task_changes_per_report_max: int
     offsets_retention_ms: int
     offsets_expiry_check_ms: int
+    consumer_times: GroupBounds
+    """Of groups whose coordinator assigns."""
 
     @property
     def ids_max(self) -> int:
@@ -61,7 +62,9 @@ class GroupLimits:
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> Self:
-        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
+        found = {field.name: getattr(settings, field.name, None) for field in fields(cls)}
+        found["consumer_times"] = GroupBounds.of(settings)
+        return cls(**found)  # type: ignore[arg-type]  # the settings have the types of the fields
 
 
 # --- ids and reasons ----------------------------------------------------------------------------

@@ -106,6 +106,22 @@ SETTINGS: Final = (
         "group.consumer.heartbeat.interval.ms", Kind.INT, "group_consumer_heartbeat_interval_ms",
         "How often such a member sends a heartbeat.",
     ),
+    SettingName(
+        "group.consumer.min.session.timeout.ms", Kind.INT, "group_consumer_session_timeout_ms_min",
+        "The least consumer.session.timeout.ms of one group.",
+    ),
+    SettingName(
+        "group.consumer.max.session.timeout.ms", Kind.INT, "group_consumer_session_timeout_ms_max",
+        "The most consumer.session.timeout.ms of one group.",
+    ),
+    SettingName(
+        "group.consumer.min.heartbeat.interval.ms", Kind.INT, "group_consumer_heartbeat_interval_ms_min",
+        "The least consumer.heartbeat.interval.ms of one group.",
+    ),
+    SettingName(
+        "group.consumer.max.heartbeat.interval.ms", Kind.INT, "group_consumer_heartbeat_interval_ms_max",
+        "The most consumer.heartbeat.interval.ms of one group.",
+    ),
     SettingName("group.max.size", Kind.INT, "group_members_max", "Members of one group."),
     SettingName(
         "producer.id.expiration.ms", Kind.INT, "producer_expiry_ms",

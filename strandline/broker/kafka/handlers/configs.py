@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from strandline.adapters.codecs.group_configs import DESCRIBE_GROUP_CONFIGS as DESCRIBE_GROUP_CONFIGS_RPC
 from strandline.broker.kafka.answers import AnswerSize
 from strandline.broker.kafka.call import Call
 from strandline.broker.kafka.configs.broker_names import broker_configs, logger_config
@@ -17,6 +18,7 @@ from strandline.broker.kafka.configs.changes import (
     replacement,
 )
 from strandline.broker.kafka.configs.described import topic_configs
+from strandline.broker.kafka.configs.group_names import group_configs, group_increment, group_replacement
 from strandline.broker.kafka.errors import code_of, message_of
 from strandline.broker.kafka.handlers.controller import ControllerFor, Deadline, check_count
 from strandline.broker.kafka.handlers.describing.resources import KINDS
@@ -61,10 +63,17 @@ from strandline.security.rights import (
 from strandline.security.topic_changes import alteration_refusal
 from strandline.tasks import Slices
 from strandline.vocabulary.admin import AlterTopic
+from strandline.vocabulary.configs.groups import (
+    AlterGroupConfigs,
+    GroupConfig,
+    GroupConfigAlteration,
+    check_name,
+)
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.topics import check_topic_name
 
 Change = Callable[[TopicOutline], Alteration]
+GroupChange = Callable[[str], GroupConfigAlteration]
 
 
 class Wanted(NamedTuple):
@@ -72,6 +81,7 @@ class Wanted(NamedTuple):
 
     resource: Resource
     of_topic: Change
+    of_group: GroupChange
     of_broker: Sequence[ConfigChange] | None = None
     """None: all configs are to be replaced."""
 
@@ -84,7 +94,6 @@ ZOOKEEPER_WAIT_S: Final = 10.0
 Some programs end at an error that passes."""
 UNALTERABLE: Final = {
     CLIENT_METRICS: "clients' metrics are not collected (KIP-714)",
-    GROUP: "a group has no configs of its own: the settings of brokers hold for all groups",
 }
 
 
@@ -113,13 +122,14 @@ class ConfigsApi:
         self, request: DescribeConfigsRequest, call: Call, size: AnswerSize
     ) -> DescribeConfigsAnswer:
         topics, error = await self._topics(each.resource for each in request.resources)
+        groups = await self._groups(call.caller, [each.resource for each in request.resources], error)
         described = list[DescribedResource]()
         for wanted in request.resources:
             try:
                 if error is not None:
                     raise error
                 self._check(call.caller, wanted.resource, *TO_DESCRIBE)
-                configs = self._configs(wanted.resource, topics)
+                configs = self._configs(wanted.resource, topics, groups)
                 shown = tuple(_shown(each, request) for each in configs if _is_wanted(each, wanted))
                 described.append(DescribedResource(wanted.resource, configs=shown))
             except UnknownTopicOrPartition as unknown:  # as from Kafka, without a text
@@ -129,16 +139,26 @@ class ConfigsApi:
             await _add(size, described[-1])
         return DescribeConfigsAnswer(tuple(described))
 
-    def _configs(self, resource: Resource, topics: dict[str, TopicOutline]) -> Iterable[DescribedConfig]:
-        """Raises UnknownTopicOrPartition, InvalidTopic, InvalidRequest."""
+    def _configs(
+        self,
+        resource: Resource,
+        topics: dict[str, TopicOutline],
+        groups: Mapping[str, GroupConfig | StrandlineError],
+    ) -> Iterable[DescribedConfig]:
+        """Raises UnknownTopicOrPartition, InvalidTopic, InvalidRequest, and why a group's are not known."""
         if resource.kind == TOPIC:
             return topic_configs(_known(resource.name, topics))
+        if resource.kind == GROUP and resource.name:
+            own = groups[resource.name]
+            if isinstance(own, StrandlineError):
+                raise own
+            return group_configs(own, self._settings)
         if resource.kind not in KINDS:
             raise InvalidRequest(f"configs of resource type {resource.kind} are not served")
         if not resource.name and resource.kind != BROKER:
             raise InvalidRequest(f"a resource of type {resource.kind} has a name")
         if resource.kind not in (BROKER, BROKER_LOGGER) or not self._is_of_this_broker(resource):
-            return ()  # what brokers share, groups and metrics of clients: there is no such config
+            return ()  # what brokers share, and metrics of clients: there is no such config
         if resource.kind == BROKER_LOGGER:
             return (logger_config(self._settings.log_level),)
         return broker_configs(self._settings, self._own)
@@ -155,13 +175,23 @@ class ConfigsApi:
     async def alter(self, request: AlterConfigsRequest, call: Call) -> AlterAnswer:
         """Replaces all configs of each topic."""
         changes = [
-            Wanted(each.resource, partial(replacement, given=each.configs)) for each in request.resources
+            Wanted(
+                each.resource,
+                partial(replacement, given=each.configs),
+                partial(group_replacement, given=each.configs),
+            )
+            for each in request.resources
         ]
         return await self._alter(changes, call.caller, validate_only=request.validate_only)
 
     async def alter_incrementally(self, request: IncrementalAlterConfigsRequest, call: Call) -> AlterAnswer:
         changes = [
-            Wanted(each.resource, partial(increment, changes=each.changes), each.changes)
+            Wanted(
+                each.resource,
+                partial(increment, changes=each.changes),
+                partial(group_increment, changes=each.changes),
+                each.changes,
+            )
             for each in request.resources
         ]
         return await self._alter(changes, call.caller, validate_only=request.validate_only)
@@ -173,6 +203,7 @@ class ConfigsApi:
         slices = Slices(self._clock)
         outcomes: dict[Resource, StrandlineError | None] = {}
         alterations: list[AlterTopic] = []
+        of_groups: list[GroupConfigAlteration] = []
         for wanted in changes:
             if slices.used_up:
                 await slices.next()
@@ -185,6 +216,10 @@ class ConfigsApi:
                         self._is_of_this_broker(resource)
                     if count[resource] > 1:
                         raise InvalidRequest("the resource stands more than once in the request")
+                    if resource.kind == GROUP:
+                        check_name(resource.name)
+                        of_groups.append(wanted.of_group(resource.name))
+                        continue
                     alteration = _alteration(wanted, topics, validate_only=validate_only)
                     if alteration is not None:
                         alterations.append(alteration)
@@ -192,7 +227,25 @@ class ConfigsApi:
                     outcomes[resource] = refused
         for result in await self._controller(caller).alter(alterations, deadline):
             outcomes[Resource(TOPIC, result.topic)] = result.error
+        asked = AlterGroupConfigs(tuple(of_groups), validate_only)
+        for altered in await self._controller(caller).alter_groups(asked, deadline):
+            outcomes[Resource(GROUP, altered.group)] = altered.error
         return AlterAnswer(tuple(_outcome(resource, outcomes[resource]) for resource, *_ in changes))
+
+    async def _groups(
+        self, caller: Caller, resources: Sequence[Resource], error: StrandlineError | None
+    ) -> dict[str, GroupConfig | StrandlineError]:
+        """What each group that is named has of its own, or why it is not known."""
+        names = list(dict.fromkeys(each.name for each in resources if each.kind == GROUP and each.name))
+        named = [name for name in names if self._access.allowed(caller, DESCRIBE_GROUP_CONFIGS, name)]
+        if not named or error is not None:
+            return {}
+        try:
+            controller = self._controller(caller)
+            found = await controller.ask(DESCRIBE_GROUP_CONFIGS_RPC, named, Deadline(self._clock))
+        except StrandlineError as unknown:
+            return dict.fromkeys(named, unknown)
+        return {each.group: each.error or each.config for each in found}
 
     def _check(
         self, caller: Caller, resource: Resource, of_topic: Right, of_group: Right, of_cluster: Right
@@ -206,7 +259,8 @@ class ConfigsApi:
             self._access.check(caller, of_cluster)
 
     def _check_alteration(self, caller: Caller, resource: Resource) -> None:
-        """Raises TopicAuthorizationFailed, ClusterAuthorizationFailed, InvalidRequest."""
+        """Raises TopicAuthorizationFailed, GroupAuthorizationFailed, ClusterAuthorizationFailed,
+        InvalidRequest."""
         if resource.kind == TOPIC and not resource.name:
             raise InvalidRequest("a topic has a name")
         self._check(caller, resource, *TO_ALTER)

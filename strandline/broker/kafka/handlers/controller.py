@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from strandline.adapters.asked_for import asking_for
 from strandline.adapters.codecs.admin import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
+from strandline.adapters.codecs.group_configs import ALTER_GROUP_CONFIGS
 from strandline.client.controller_link import ControllerLink
 from strandline.config.limits import TOPICS_PER_REQUEST_MAX
 from strandline.errors import (
@@ -22,6 +23,7 @@ from strandline.ports import Caller, Clock, Method, Request, Response
 from strandline.security.audit.entry import whole_source
 from strandline.tasks import pipelined
 from strandline.vocabulary.admin import AlterTopic, CreateTopics, DeleteTopics, NewTopic, TopicResult
+from strandline.vocabulary.configs.groups import AlterGroupConfigs, GroupConfigResult
 
 Entry = TypeVar("Entry")
 T = TypeVar("T")
@@ -79,8 +81,8 @@ class Deadline:
 
 
 class ControllerRequests:
-    """The requests of one caller. Those about topics return one outcome a topic, in order, and raise
-    nothing."""
+    """The requests of one caller. Those about topics and groups return one outcome a topic or group, in
+    order, and raise nothing."""
 
     def __init__(self, link: ControllerLink, caller: Caller) -> None:
         """The controller learns that they are made for the caller."""
@@ -144,6 +146,14 @@ class ControllerRequests:
         except InvalidRequest as many:
             return [TopicResult(each.topic, many) for each in alterations]
         return await pipelined(alter_one, alterations, in_flight_max=ALTERATIONS_IN_FLIGHT_MAX)
+
+    async def alter_groups(self, asked: AlterGroupConfigs, deadline: Deadline) -> Sequence[GroupConfigResult]:
+        if not asked.alterations:
+            return ()
+        try:
+            return await self.ask(ALTER_GROUP_CONFIGS, asked, deadline)
+        except StrandlineError as error:
+            return [GroupConfigResult(each.group, error) for each in asked.alterations]
 
     async def ask(self, method: Method[Request, Response], request: Request, deadline: Deadline) -> Response:
         """Asks until a controller is active, since NotController says that nothing was done. Raises as

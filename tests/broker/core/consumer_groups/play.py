@@ -3,7 +3,7 @@ do."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from strandline.broker.core.consumer_groups.topics import Topic
@@ -15,7 +15,7 @@ from tests.broker.core.groups.support.stage import HOST, LIMITS, Stage
 
 GROUP = "readers"
 TIMEOUT_MS = 60_000
-LIMITS_HERE = replace(LIMITS, group_consumer_session_timeout_ms=45_000)
+LIMITS_HERE = LIMITS
 
 
 @dataclass

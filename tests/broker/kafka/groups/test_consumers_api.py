@@ -14,10 +14,6 @@ from strandline.broker.kafka.wire.groups.administration import (
     ListGroupsRequest,
 )
 from strandline.broker.kafka.wire.groups.consumers import (
-    ConsumerDescribeRequest,
-    ConsumerGroupDescription,
-    ConsumerHeartbeatAnswer,
-    ConsumerHeartbeatRequest,
     TopicNumbers,
 )
 from strandline.broker.kafka.wire.groups.offsets import (
@@ -29,7 +25,8 @@ from strandline.broker.kafka.wire.groups.offsets import (
 from strandline.broker.kafka.wire.topics import OfTopic
 from strandline.errors import ErrorCode
 from strandline.testing import SimulatedCluster
-from tests.broker.kafka.support.group_client import BY_NAME, TOPIC, GroupClient, lone_broker, offsets
+from tests.broker.kafka.support.consumers import Consumers, numbers
+from tests.broker.kafka.support.group_client import BY_NAME, TOPIC, lone_broker, offsets
 from tests.virtual_time import on_virtual_time
 
 UNSUPPORTED_VERSION = 35
@@ -39,31 +36,6 @@ UNSUPPORTED_VERSION = 35
 def cluster() -> Iterator[SimulatedCluster]:
     with lone_broker() as cluster:
         yield cluster
-
-
-class Consumers(GroupClient):
-    """Members of the consumer protocol."""
-
-    async def heartbeat(
-        self, group: str, member: str, epoch: int, version: int = 1, **more: Any
-    ) -> ConsumerHeartbeatAnswer:
-        if epoch == 0:
-            more = {"rebalance_timeout_ms": 60_000, "topics": (TOPIC,), "owned": (), **more}
-        asked = ConsumerHeartbeatRequest(group, member, epoch, **more)
-        answer: ConsumerHeartbeatAnswer = await self.ask(apis.CONSUMER_GROUP_HEARTBEAT, asked, version)
-        return answer
-
-    async def consumers(self, group: str) -> ConsumerGroupDescription:
-        asked = ConsumerDescribeRequest((group,))
-        (found,) = (await self.ask(apis.CONSUMER_GROUP_DESCRIBE, asked)).groups
-        described: ConsumerGroupDescription = found
-        return described
-
-
-def numbers(answer: ConsumerHeartbeatAnswer) -> list[int] | None:
-    if answer.assignment is None:
-        return None
-    return [number for topic in answer.assignment.partitions for number in topic.partitions]
 
 
 @on_virtual_time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from strandline.adapters.codecs import acls, admin, groups, log, quotas, users
+from strandline.adapters.codecs import acls, admin, group_configs, groups, log, quotas, users
 from strandline.adapters.codecs.consumer_groups import CONSUMER_HEARTBEAT
 from strandline.ids import BrokerId, TopicPartition
 from strandline.records import encode_values
@@ -13,6 +13,7 @@ from strandline.security.quotas.model import QuotaFilter
 from strandline.security.rights import (
     ALTER_CLUSTER,
     ALTER_CLUSTER_CONFIGS,
+    ALTER_GROUP_CONFIGS,
     ALTER_TOPIC,
     ALTER_TOPIC_CONFIGS,
     CREATE_CLUSTER,
@@ -22,6 +23,7 @@ from strandline.security.rights import (
     DESCRIBE_CLUSTER,
     DESCRIBE_CLUSTER_CONFIGS,
     DESCRIBE_GROUP,
+    DESCRIBE_GROUP_CONFIGS,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
     IDEMPOTENT_WRITE,
@@ -44,6 +46,7 @@ from strandline.vocabulary.admin import (
     StartBalance,
     StateChangesQuery,
 )
+from strandline.vocabulary.configs.groups import AlterGroupConfigs, GroupConfigAlteration
 from strandline.vocabulary.groups import (
     CommittedOffset,
     ConsumerHeartbeat,
@@ -160,5 +163,11 @@ CALLS: Final = (
     Case(users.DESCRIBE_USERS, [], (DESCRIBE_CLUSTER,)),
     Case(quotas.ALTER_CLIENT_QUOTAS, AlterClientQuotas(()), (ALTER_CLUSTER_CONFIGS,)),
     Case(quotas.DESCRIBE_CLIENT_QUOTAS, QuotaFilter(), (DESCRIBE_CLUSTER_CONFIGS,)),
+    Case(
+        group_configs.ALTER_GROUP_CONFIGS,
+        AlterGroupConfigs((GroupConfigAlteration(GROUP),), validate_only=True),
+        (ALTER_GROUP_CONFIGS,),
+    ),
+    Case(group_configs.DESCRIBE_GROUP_CONFIGS, [GROUP], (DESCRIBE_GROUP_CONFIGS,)),
     Case(groups.DELETE_GROUP, GROUP, (DELETE_GROUP,)),
 )

@@ -246,6 +246,21 @@ async def test_consume_is_a_member_of_a_group_whose_coordinator_assigns(shell: S
         assert [row["committed"] for row in view["partitions"]] == [3, 3]
 
 
+async def test_a_group_has_configs_of_its_own(shell: Shell) -> None:
+    """KIP-848: set, shown and unset; a value out of bounds is refused, and the error names them."""
+    altered = await shell.objects("group", "alter", "timed", "--config", "consumer.session.timeout.ms=50000")
+    config = {"consumer.session.timeout.ms": "50000"}
+    assert altered == [{"group": "timed", "set": config, "unset": []}]
+    assert await shell.objects("group", "configs") == [{"group": "timed", "config": config}]
+    shown = await shell("group", "configs", "timed")
+    assert b"consumer.session.timeout.ms" in shown.out and b"50000" in shown.out
+    refused = await shell("group", "alter", "timed", "--config", "consumer.session.timeout.ms=1")
+    assert refused.status == 1 and "45000" in refused.err
+    assert (await shell("group", "alter", "timed")).status == 2
+    await shell.objects("group", "alter", "timed", "--unset", "consumer.session.timeout.ms")
+    assert await shell.objects("group", "configs") == []
+
+
 @pytest.mark.slow
 async def test_an_impossible_reset_is_refused_and_changes_nothing(shell: Shell) -> None:
     """All partitions or none: a wrong one is named before any is touched."""

@@ -57,7 +57,7 @@ def heartbeat(turn: Turn, group: Group, call: Call[ConsumerBeat], asked: Consume
             asked.host,
             asked.topics,
             limits.group_members_max,
-            limits.group_consumer_heartbeat_interval_ms,
+            turn.times(group.name).heartbeat_interval_ms,
             asked.chosen,
         )
         answer = beat(change, arrived)
@@ -77,7 +77,7 @@ def heartbeat(turn: Turn, group: Group, call: Call[ConsumerBeat], asked: Consume
 
 def session_due(turn: Turn, group: Group, member_id: str) -> None:
     """Removes a member that was silent for its session timeout."""
-    timeout_ms = turn.limits.group_consumer_session_timeout_ms
+    timeout_ms = turn.times(group.name).session_timeout_ms
     _take_out(turn, group, member_id, f"was silent for {timeout_ms} ms")
 
 

@@ -24,15 +24,16 @@ def hold(
     turn: Turn, group: Group, consumers: Consumers, call: Call[ConsumerBeat], request: ConsumerHeartbeat
 ) -> None:
     """Hold the member's heartbeat; one that is held already is answered."""
-    _answer(turn, group, consumers, request.member, turn.limits.group_consumer_heartbeat_interval_ms)
+    times = turn.times(group.name)
+    _answer(turn, group, consumers, request.member, times.heartbeat_interval_ms)
     consumers.held[request.member] = call
-    held_ms = min(request.max_wait_ms, turn.limits.group_consumer_session_timeout_ms * HELD_SHARE_MAX)
+    held_ms = min(request.max_wait_ms, times.session_timeout_ms * HELD_SHARE_MAX)
     turn.start(_timer(group, request.member), held_ms)
 
 
 def due(turn: Turn, group: Group, consumers: Consumers, member_id: str) -> None:
     """The member has waited long enough."""
-    _answer(turn, group, consumers, member_id, turn.limits.group_consumer_heartbeat_interval_ms)
+    _answer(turn, group, consumers, member_id, turn.times(group.name).heartbeat_interval_ms)
 
 
 def follow(turn: Turn, group: Group, consumers: Consumers, change: Change) -> None:

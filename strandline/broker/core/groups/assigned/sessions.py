@@ -10,4 +10,4 @@ from strandline.broker.core.groups.timers import Timer, TimerKind
 def restart_session(turn: Turn, group: Group, member_id: str) -> None:
     """The member has its whole session timeout again."""
     timer = Timer(TimerKind.CONSUMER_SESSION, group.name, member_id)
-    turn.start(timer, turn.limits.group_consumer_session_timeout_ms)
+    turn.start(timer, turn.times(group.name).session_timeout_ms)

@@ -19,6 +19,7 @@ from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Answered
+from strandline.vocabulary.configs.groups import GroupConfig, Times
 from strandline.vocabulary.log import Transactional
 
 OnResult = Callable[[int, StrandlineError | None], None]
@@ -39,6 +40,7 @@ class Turn:
     """The coordinator's present turn: each of its calls is `begin`, decisions, `end`."""
 
     __slots__ = (
+        "_configs",
         "_effects",
         "_open",
         "_writes",
@@ -50,8 +52,9 @@ class Turn:
         "timers",
     )
 
-    def __init__(self, limits: GroupLimits) -> None:
+    def __init__(self, limits: GroupLimits, configs: Callable[[str], GroupConfig]) -> None:
         self.limits = limits
+        self._configs = configs
         self.state_bytes = StateBytes(limits.group_state_bytes_max)
         self.timers: Timers[Timer] = Timers()
         self.now = Instant(0.0, 0)
@@ -69,6 +72,10 @@ class Turn:
     def end(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects
+
+    def times(self, group: str) -> Times:
+        """Those in force in a group whose coordinator assigns."""
+        return self.limits.consumer_times.times(self._configs(group))
 
     # --- effects -----------------------------------------------------------------------------
 

@@ -35,7 +35,9 @@ TOPIC_OWN: Final = 1
 BROKER_FILE: Final = 4
 DEFAULT_VALUE: Final = 5
 LOGGER: Final = 6
-"""Sources of values: the topic's own config, the broker's settings, the default, the level of a logger."""
+GROUP_OWN: Final = 8
+"""Sources of values: the topic's own config, the broker's settings, the default, the level of a logger, the
+group's own config."""
 
 
 class Resource(NamedTuple):

@@ -23,6 +23,7 @@ from strandline.ids import TopicPartition
 from strandline.records import Headers
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Asks
+from strandline.vocabulary.configs.groups import Bounds, GroupBounds
 from strandline.vocabulary.groups import (
     CommittedOffset,
     DescribedGroup,
@@ -54,8 +55,7 @@ LIMITS = GroupLimits(
     group_session_timeout_ms_min=500,
     group_session_timeout_ms_max=1_800_000,
     group_rebalance_timeout_ms_max=1_800_000,
-    group_consumer_session_timeout_ms=45_000,
-    group_consumer_heartbeat_interval_ms=5_000,
+    consumer_times=GroupBounds(Bounds(45_000, 45_000, 60_000), Bounds(5_000, 5_000, 15_000)),
     group_members_max=2_000,
     group_member_bytes_max=128 * 1024,
     groups_max=100,

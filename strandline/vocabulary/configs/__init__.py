@@ -1,0 +1,1 @@
+"""Configs that parts of a cluster have of their own, beside those of topics."""
