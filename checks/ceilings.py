@@ -16,10 +16,10 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline": 904,
     "strandline/adapters": 14_490,
     "strandline/auditing": 1_170,
-    "strandline/broker": 44_500,
+    "strandline/broker": 45_710,
     "strandline/cli": 7_150,
     "strandline/client": 6_140,
-    "strandline/config": 1_800,
+    "strandline/config": 1_810,
     "strandline/console": 13_640,
     "strandline/consumer": 6_900,
     "strandline/controller": 9_450,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 13_400,
-    "tests": 147_200,
+    "tests": 147_800,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

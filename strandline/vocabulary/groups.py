@@ -201,6 +201,8 @@ class DescribedConsumer:
     instance: str | None = None
     rack: str | None = None
     pattern: str = ""
+    classic: bool = False
+    """True for a member of the classic protocol."""
 
 
 @dataclass(frozen=True, slots=True)

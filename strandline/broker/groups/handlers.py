@@ -47,12 +47,7 @@ from strandline.errors import (
     GroupIdNotFound,
     StrandlineError,
 )
-from strandline.ids import (
-    NO_TOPIC_ID,
-    OFFSETS_TOPIC,
-    TopicId,
-    TopicPartition,
-)
+from strandline.ids import NO_TOPIC_ID, OFFSETS_TOPIC, TopicId, TopicPartition
 from strandline.ports import Caller
 from strandline.security.access import Access
 from strandline.security.principal import Principal
@@ -180,7 +175,11 @@ class GroupHandlers:
         name = request.instance or request.client_id or "member"
         unique = UUID(hex=self._manager.host.new_id())
         new_member = f"{name[: GROUP_ID_LENGTH_MAX - _UUID_LENGTH - 1]}-{unique}"
-        return await self._ask(Join(request, new_member, caller.host), self._as_member(caller, request.group))
+        by = self._as_member(caller, request.group)
+        check_group(request.group)
+        partition = await self._finder.here(request.group)
+        topics = await self._subscribed(partition.needed_for(request))
+        return await partition.ask(Join(request, new_member, caller.host, topics), by)
 
     async def sync(self, request: SyncGroup, caller: Caller) -> bytes:
         """Held until the leader's assignment is written."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from strandline.broker.coordinators.kind import Kind, LogLines
 from strandline.broker.coordinators.partition import CoordinatorPartition, Surroundings
+from strandline.broker.core.consumer_groups.classic.speech import names_said
 from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.groups.coordinator import Coordinator, GroupOffsets
 from strandline.broker.core.groups.effects import GroupEvent, Publish
@@ -18,6 +19,7 @@ from strandline.ids import OFFSETS_TOPIC
 from strandline.records import Record
 from strandline.security.principal import Principal
 from strandline.vocabulary.asks import Answered, Asks
+from strandline.vocabulary.groups import JoinGroup
 
 EVALUATED_MAX: Final = 1_000
 """Patterns of which it is kept with which topics they were evaluated; others are evaluated again."""
@@ -104,8 +106,14 @@ class GroupPartition(CoordinatorPartition[Publish]):
     # --- subscriptions -----------------------------------------------------------------------
 
     def unseen(self, group: str) -> list[str]:
-        """Topics that members of this group subscribe to, and that it does not know."""
+        """Topics to look at before a member joins this group, or goes on in it."""
         return self._groups.unseen(group)
+
+    def needed_for(self, join: JoinGroup) -> list[str]:
+        """Topics to look at before this join; none if its group has a leader."""
+        if not self._groups.assigns(join.group):
+            return []
+        return list(dict.fromkeys([*names_said(join.protocols), *self.unseen(join.group)]))
 
     def pattern_of(self, group: str, member: str) -> str:
         """The pattern of a member; empty if there is no such member, or it has none."""

@@ -107,6 +107,12 @@ class BrokerSettings(BrokerConstants, ConsumerGroupSettings, ListenerSettings):
     group_session_timeout_ms_min: int = Field(default=500, ge=1)
     group_session_timeout_ms_max: int = Field(default=1_800_000, ge=1)
     group_rebalance_timeout_ms_max: int = Field(default=1_800_000, ge=1)
+    group_consumer_migration_policy: str = Field(
+        default="bidirectional", pattern="^(bidirectional|upgrade|downgrade|disabled)$"
+    )
+    """Whether groups change their protocol while they have members: to the consumer protocol when such a
+    member joins (`upgrade`), back when the last one is out (`downgrade`), both (`bidirectional`), or not at
+    all (`disabled`)."""
     group_members_max: int = Field(default=2_000, ge=1)
     """Members of a group. Ids that were given and not joined with yet count too: in a full group the oldest
     of the caller that has most of them makes room."""

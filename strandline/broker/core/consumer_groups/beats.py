@@ -49,8 +49,8 @@ def beat(change: Change, arrived: Arrived) -> ConsumerBeat:
             limit=arrived.members_max,
         )
     before = old or ConsumerMember(request.member)
-    if old is not None and (old.member != request.member or old.away):
-        before = replace(old, member=request.member, epoch=JOINS, previous_epoch=JOINS)
+    if old is not None and (old.member != request.member or old.away or old.classic is not None):
+        before = replace(old, member=request.member, epoch=JOINS, previous_epoch=JOINS, classic=None)
         change.replace(old, before)
     member = _updated(before, arrived)
     if member is not old:
@@ -79,6 +79,8 @@ def _present(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember
     else:
         member = _present_instance(group, request, request.instance)
     if member is not None and not joins:
+        if member.classic is not None:
+            raise UnknownMemberId(f"member {request.member!r} is of the classic protocol")
         _check_epoch(member, request)
     return member
 
@@ -97,7 +99,7 @@ def _present_instance(
         return member
     if not joins:
         raise FencedInstanceId(f"instance {instance!r} is member {current!r} now, not {request.member!r}")
-    if not member.away:
+    if not member.away and member.classic is None:
         raise UnreleasedInstanceId(
             f"instance {instance!r} is member {current!r}, which has not left: {request.member!r} cannot join"
         )

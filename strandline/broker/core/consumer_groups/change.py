@@ -38,7 +38,7 @@ from strandline.ids import PartitionKey
 class Change:
     """`before`: the members that were touched as they were, None for a new one, in order."""
 
-    __slots__ = ("_name", "_now_ms", "_records", "before", "bumped", "group", "targeted")
+    __slots__ = ("_name", "_now_ms", "_records", "before", "bumped", "group", "moved", "targeted")
 
     def __init__(self, name: str, group: ConsumerGroup, now_ms: int) -> None:
         self.group = group
@@ -47,6 +47,8 @@ class Change:
         """True if the group's epoch has risen."""
         self.targeted: dict[str, None] = {}
         """The members whose target is another one."""
+        self.moved: dict[str, None] = {}
+        """The members that were in the group before, when it was of another kind."""
         self._name = name
         self._now_ms = now_ms
         self._records: dict[ConsumerKey, ConsumerValue | None] = {}
@@ -80,7 +82,7 @@ class Change:
         target = self.group.targets.get(old.member)
         self.remove(old.member)
         if target is not None:
-            self._set_target(member.member, target)
+            self.set_target(member.member, target)
         self.put(member)
 
     def reconcile(self, member_id: str, owned: tuple[PartitionKey, ...] | None, *, changed: bool) -> None:
@@ -101,6 +103,11 @@ class Change:
         return Target(group.target_epoch, group.target_of(member.member), subscribed, group.is_free)
 
     # --- epochs ------------------------------------------------------------------------------
+
+    def begin(self, epoch: int) -> None:
+        """The group, which is empty, continues another one that had this epoch."""
+        self.group.epoch = self.group.target_epoch = epoch
+        self._write(TARGET_EPOCH, TargetEpochValue(epoch, self._now_ms))
 
     def bump(self, reason: str, caused_by: str) -> None:
         """Begins an epoch of the group. Of several reasons in one turn, the first stands."""
@@ -148,11 +155,12 @@ class Change:
         targets = target_of(group) if group.members else {}
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
-                self._set_target(member_id, target)
+                self.set_target(member_id, target)
         group.target_epoch = group.epoch
         self._write(TARGET_EPOCH, TargetEpochValue(group.epoch, self._now_ms))
 
-    def _set_target(self, member_id: str, target: Set[PartitionKey]) -> None:
+    def set_target(self, member_id: str, target: Set[PartitionKey]) -> None:
+        """The member is to have these partitions."""
         self.group.targets[member_id] = target
         self.targeted[member_id] = None
         self._write(TARGET, TargetValue(target), member_id)
@@ -180,14 +188,18 @@ class Change:
             return TargetValue(group.target_of(key.subject))
         return MemberValue.of(member) if key.type == MEMBER else CurrentValue.of(member)
 
-    def end(self) -> None:
-        """The group is gone, or becomes one of another kind."""
-        for member_id in tuple(self.group.members):
-            self.remove(member_id)
-        for pattern in self.group.unused_patterns():
-            self._write(PATTERN, None, pattern)
-        self._write(TARGET_EPOCH, None)
-        self._write(EPOCH, None)
+    def keys(self) -> list[ConsumerKey]:
+        """All that the log may have of the group, once it has this change."""
+        group = self.group
+        found = dict.fromkeys(self._records)
+        for member_id in (*self.before, *group.members):
+            for type_ in (CURRENT, TARGET, MEMBER):
+                found[ConsumerKey(type_, self._name, member_id)] = None
+        for pattern in group.patterns:
+            found[ConsumerKey(PATTERN, self._name, pattern)] = None
+        for type_ in (TARGET_EPOCH, EPOCH):
+            found[ConsumerKey(type_, self._name)] = None
+        return list(found)
 
     def _write(self, type_: int, value: ConsumerValue | None, subject: str = "") -> None:
         key = ConsumerKey(type_, self._name, subject)

@@ -40,6 +40,6 @@ def _leaving(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember
                 f"instance {request.instance!r} is member {current!r} now, not {request.member!r}"
             )
     member = group.members.get(request.member)
-    if member is None:
-        raise UnknownMemberId(f"the group has no member {request.member!r}")
+    if member is None or member.classic is not None:
+        raise UnknownMemberId(f"the group has no member {request.member!r} of the consumer protocol")
     return member

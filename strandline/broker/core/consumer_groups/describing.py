@@ -43,4 +43,5 @@ def _member(group: ConsumerGroup, member: ConsumerMember, there: Set[TopicId]) -
         member.instance,
         member.rack,
         member.pattern,
+        member.classic is not None,
     )

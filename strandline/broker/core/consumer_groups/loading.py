@@ -45,6 +45,7 @@ def load(group: ConsumerGroup, record: ConsumerRecord) -> None:
                     pattern=said.pattern,
                     rebalance_timeout_ms=said.rebalance_timeout_ms,
                     assignor=said.assignor,
+                    classic=said.classic,
                 )
             )
         case CurrentValue() as current:

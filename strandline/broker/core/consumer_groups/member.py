@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final
 
 from strandline.ids import PartitionKey
-from strandline.vocabulary.groups import LEAVES_FOR_A_WHILE
+from strandline.vocabulary.groups import LEAVES_FOR_A_WHILE, GroupProtocol
 
 MEMBER_BYTES: Final = 1_536
 PARTITION_BYTES: Final = 256
@@ -24,6 +24,20 @@ class MemberState(Enum):
     """It has to give up partitions first, and keeps its epoch until it says that it did."""
     UNRELEASED_PARTITIONS = 2
     """It has the epoch of its target, and waits for partitions that others have to give up."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicWords:
+    """What a member of the classic protocol says besides."""
+
+    session_timeout_ms: int
+    protocols: tuple[GroupProtocol, ...]
+    """Never empty; the first is the one that it goes by."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of its metadata."""
+        return sum(len(each.name) + len(each.metadata) for each in self.protocols)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,8 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Mapping[PartitionKey, int] = field(default_factory=dict)
     revoking: Mapping[PartitionKey, int] = field(default_factory=dict)
+    classic: ClassicWords | None = None
+    """Of a member of the classic protocol, which is served by translation (`classic`); None for others."""
 
     @property
     def away(self) -> bool:
@@ -58,4 +74,5 @@ class ConsumerMember:
         """The bytes of memory that this member takes."""
         texts = (self.member, self.instance or "", self.client_id, self.host, self.pattern, *self.topics)
         partitions = len(self.assigned) + len(self.revoking)
-        return MEMBER_BYTES + sum(map(len, texts)) + PARTITION_BYTES * partitions
+        words = 0 if self.classic is None else self.classic.size
+        return MEMBER_BYTES + words + sum(map(len, texts)) + PARTITION_BYTES * partitions

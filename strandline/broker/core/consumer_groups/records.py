@@ -6,7 +6,8 @@ fields.
 
     type   key             value
     3      group           its epoch; tag 0: a hash of its topics, which is this project's own
-    5      group, member   what the member says; tag 0, of a member of the classic protocol, is not written
+    5      group, member   what the member says; tag 0, of a member of the classic protocol: its session
+                           timeout and its protocols
     6      group           the epoch of the target; tag 0: when it was computed
     7      group, member   the member's target
     8      group, member   the member's epochs, state, partitions, and those that it has to give up; tag 0 of
@@ -23,17 +24,18 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from strandline.broker.core.consumer_groups.member import ConsumerMember, MemberState
+from strandline.broker.core.consumer_groups.member import ClassicWords, ConsumerMember, MemberState
 from strandline.broker.core.coordinators.record_reader import INT16, INT32, INT64, RecordReader
 from strandline.broker.core.coordinators.record_writer import (
     compact_array,
+    compact_bytes,
     compact_string,
     string,
     tags,
 )
 from strandline.errors import InvalidRecord
 from strandline.ids import PartitionId, PartitionKey, TopicId
-from strandline.vocabulary.groups import LEAVES_FOR_A_WHILE
+from strandline.vocabulary.groups import LEAVES_FOR_A_WHILE, GroupProtocol
 
 EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT, PATTERN = 3, 5, 6, 7, 8, 16
 """Types of keys."""
@@ -44,6 +46,8 @@ VALUE_VERSION: Final = 0
 UUID_BYTES: Final = 16
 ONLY_TAG: Final = 0
 """The number of the one tagged field that a structure here may have."""
+PRESENT: Final = 1
+"""Begins a structure in a tagged field that may be null."""
 
 
 class UnreadableConsumerRecord(InvalidRecord):
@@ -94,6 +98,7 @@ class MemberValue:
     pattern: str
     rebalance_timeout_ms: int
     assignor: str | None
+    classic: ClassicWords | None = None
 
     @classmethod
     def of(cls, member: ConsumerMember) -> MemberValue:
@@ -106,6 +111,7 @@ class MemberValue:
             member.pattern,
             member.rebalance_timeout_ms,
             member.assignor,
+            member.classic,
         )
 
     def encoded(self) -> bytes:
@@ -120,7 +126,7 @@ class MemberValue:
                 compact_string(self.pattern),
                 INT32.pack(self.rebalance_timeout_ms),
                 compact_string(self.assignor),
-                tags({}),
+                tags({} if self.classic is None else {ONLY_TAG: _classic_words(self.classic)}),
             )
         )
 
@@ -193,6 +199,13 @@ class ConsumerRecord:
         return self.key.encoded(), None if self.value is None else self.value.encoded(), ()
 
 
+def _classic_words(words: ClassicWords) -> bytes:
+    protocols = (
+        compact_string(each.name) + compact_bytes(each.metadata) + tags({}) for each in words.protocols
+    )
+    return bytes((PRESENT,)) + INT32.pack(words.session_timeout_ms) + compact_array(protocols) + tags({})
+
+
 def _partitions(keys: Iterable[PartitionKey], epochs: Mapping[PartitionKey, int] | None = None) -> bytes:
     """Partitions by topic, in order; with the epochs in which they were assigned, if these are known."""
     topics = []
@@ -240,6 +253,13 @@ def check_consumer_value(key: ConsumerKey, value: ConsumerValue) -> None:
                 f"group {key.group}: member {key.subject!r} of instance {value.instance!r} "
                 f"with a rebalance timeout of {value.rebalance_timeout_ms} ms"
             )
+        case MemberValue(classic=ClassicWords(session_timeout_ms=timeout_ms, protocols=protocols)) if (
+            timeout_ms < 1 or not protocols
+        ):
+            raise UnreadableConsumerRecord(
+                f"group {key.group}: member {key.subject!r} with {len(protocols)} classic protocols and a "
+                f"session timeout of {timeout_ms} ms"
+            )
 
 
 def _epoch(reader: RecordReader) -> EpochValue:
@@ -268,9 +288,22 @@ def _member(reader: RecordReader) -> MemberValue:
     topics = tuple(reader.compact_string() for _ in range(reader.compact_length()))
     pattern, timeout_ms = reader.compact_nullable_string() or "", reader.int32()
     assignor = reader.compact_nullable_string()
-    if reader.tags():
-        raise reader.refuse("a member of the classic protocol in a group of the new one")
-    return MemberValue(instance, rack, client_id, host, topics, pattern, timeout_ms, assignor)
+    words = reader.tags().get(ONLY_TAG)
+    classic = None if words is None else _read_classic_words(reader.what, words)
+    return MemberValue(instance, rack, client_id, host, topics, pattern, timeout_ms, assignor, classic)
+
+
+def _read_classic_words(what: str, data: bytes) -> ClassicWords | None:
+    reader = RecordReader(data, what, UnreadableConsumerRecord)
+    if reader.int8() != PRESENT:
+        return None
+    timeout_ms, protocols = reader.int32(), list[GroupProtocol]()
+    for _ in range(reader.compact_length()):
+        protocols.append(GroupProtocol(reader.compact_string(), reader.compact_bytes()))
+        reader.tags()
+    reader.tags()
+    reader.end()
+    return ClassicWords(timeout_ms, tuple(protocols))
 
 
 def _target(reader: RecordReader) -> TargetValue:

@@ -70,6 +70,9 @@ class RecordReader:
         length = self.uvarint() - 1
         return None if length == -1 else self._text(length)
 
+    def compact_bytes(self) -> bytes:
+        return self.take(self.uvarint() - 1)
+
     def compact_length(self) -> int:
         """The number of an array's elements, each of which has a byte at least. Null is refused."""
         count = self.uvarint() - 1

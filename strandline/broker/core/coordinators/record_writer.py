@@ -30,6 +30,10 @@ def compact_string(text: str | None) -> bytes:
     return uvarint(len(data) + 1) + data
 
 
+def compact_bytes(data: bytes) -> bytes:
+    return uvarint(len(data) + 1) + data
+
+
 def compact_array(elements: Iterable[bytes]) -> bytes:
     found = list(elements)
     return uvarint(len(found) + 1) + b"".join(found)

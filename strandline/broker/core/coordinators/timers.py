@@ -39,6 +39,9 @@ class Timers(Generic[Key]):
         if queued is None or at_s < queued:
             self._push(timer, at_s)
 
+    def is_set(self, timer: Key) -> bool:
+        return timer in self._at
+
     def cancel(self, timer: Key) -> None:
         """Forget the timer, if it is set; its entry in the heap is skipped later."""
         self._at.pop(timer, None)

@@ -16,7 +16,8 @@ from strandline.broker.core.consumer_groups.records import ConsumerRecord
 from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.coordinators.effects import Call, Instant, call_of
 from strandline.broker.core.groups import member_requests, rebalance
-from strandline.broker.core.groups.assigned import consumers
+from strandline.broker.core.groups.assigned import consumers, either, migration, translation
+from strandline.broker.core.groups.assigned.kinds import take_loaded
 from strandline.broker.core.groups.effects import Effect
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import GroupLimits, check_group, check_join, cut
@@ -39,7 +40,6 @@ from strandline.broker.core.groups.requests import (
 )
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.offsets import FIRST_LOADED, Offsets, SeenTopics
-from strandline.broker.core.groups.state.ownership_reports import report_ownership
 from strandline.broker.core.groups.state.read_topics import note_topics, unknown_topics
 from strandline.broker.core.groups.state.replay import replay
 from strandline.broker.core.groups.state.states import GroupState
@@ -68,7 +68,6 @@ from strandline.vocabulary.groups import (
     Heartbeat,
     JoinAnswer,
     LeaveGroup,
-    LeftMember,
     OffsetFetch,
     OffsetResults,
     ReportTasks,
@@ -148,15 +147,14 @@ class Coordinator:
             consumers.load(group, record)
             self._groups[name] = group
             return group
-        if known is not None and (isinstance(record, OffsetRecord) or (known.consumers and not record.value)):
+        if known is not None and isinstance(record, OffsetRecord):
             return known
         if isinstance(record, OffsetRecord) or record.value is None:
             group = Group(name, wall_ms, self._turn.state_bytes)
         else:
             group = Group.loaded(record, record.value, self._turn.limits, self._turn.state_bytes)
         if known is not None:
-            group.offsets = known.offsets
-            known.release_bytes()
+            take_loaded(group, known)
         self._groups[name] = group
         return group
 
@@ -174,9 +172,9 @@ class Coordinator:
         return turn.end()
 
     def _resume(self, group: Group) -> None:
+        consumers.choose_kind(self._turn, group)
         if group.consumers is not None:
             consumers.resume(self._turn, group, group.consumers)
-            self._keeper.forget_if_new(group)
         elif group.recovered:
             rebalance.await_syncs(self._turn, group)
         else:
@@ -184,6 +182,7 @@ class Coordinator:
                 rebalance.restart_session(self._turn, group, member)
         if group.members and not group.leader:
             rebalance.begin(self._turn, group, "its leader is not among the members that were loaded", "")
+        self._keeper.forget_if_new(group)
 
     def unload(self, error: StrandlineError) -> list[Effect]:
         """Another broker leads the partition: all waiting and later calls are answered with `error`.
@@ -248,16 +247,15 @@ class Coordinator:
                 case ConsumerBeats():
                     self._beat(call_of(request, call), request)
                 case SyncGroup():
-                    member_requests.sync(turn, self._find(request.group), call_of(request, call), request)
+                    either.sync(turn, self._find(request.group), call_of(request, call), request)
                 case Heartbeat():
-                    member_requests.heartbeat(
-                        turn, self._find(request.group), call_of(request, call), request
-                    )
+                    either.heartbeat(turn, self._find(request.group), call_of(request, call), request)
                 case LeaveGroup():
-                    self._leave(call_of(request, call), request)
-                case Report():
                     group = self._find(request.group)
-                    report_ownership(turn, group, call_of(request, call), request.request, request.missing)
+                    either.leave(turn, group, call_of(request, call), request)
+                    keeper.forget_if_new(group)
+                case Report():
+                    either.report(turn, self._find(request.group), call_of(request, call), request)
                 case ReportTasks():
                     report_tasks(turn, self._find(request.group), call_of(request, call), request)
                 case Commit():
@@ -294,6 +292,9 @@ class Coordinator:
         if not request.member and request.instance is None:
             self._make_room_for_id(host)
         group = self._find_or_make(request.group, may_make=not request.member)
+        if group.consumers is not None and not group.vacant:
+            translation.join(self._turn, group, group.consumers, call, join, host)
+            return
         if group.consumers is not None:
             consumers.end(self._turn, group, group.consumers)
         try:
@@ -309,10 +310,8 @@ class Coordinator:
             raise GroupIdNotFound(f"group {request.group} is not known")
         group = self._find_or_make(request.group, may_make=True)
         try:
-            if group.consumers is None and not (
-                request.epoch == JOINS and group.vacant and not group.pending
-            ):
-                raise GroupIdNotFound(f"group {request.group} is not of the consumer protocol")
+            if group.consumers is None:
+                migration.check_converts(self._turn, group, request)
             consumers.heartbeat(self._turn, group, call, asked)
         finally:
             self._keeper.forget_if_new(group)
@@ -327,16 +326,6 @@ class Coordinator:
             timer = Timer(TimerKind.PENDING, *first_of_most(taken, asking.caller))
             self._turn.timers.cancel(timer)
             self._isolation.run(timer.group, partial(self._due, timer))
-
-    def _leave(self, call: Call[tuple[LeftMember, ...]], request: LeaveGroup) -> None:
-        group = self._find(request.group)
-        most = self._turn.limits.group_members_max
-        if len(request.members) > most:
-            raise InvalidRequest(
-                f"{len(request.members)} members leave at once, more than {most}", limit=most
-            )
-        member_requests.leave(self._turn, group, call, request.members)
-        self._keeper.forget_if_new(group)
 
     def _commit(self, call: Call[OffsetResults], commit: Commit) -> None:
         request = commit.request
@@ -373,9 +362,14 @@ class Coordinator:
         return sorted({topic for each in groups for topic in each.core.subscribed()})
 
     def unseen(self, group: str) -> list[str]:
-        """Topics of this group that it does not know, after its coordinator took over."""
+        """Topics that have to be looked at before a member joins this group, or goes on in it."""
         found = self._groups.get(group)
-        return [] if found is None or found.consumers is None else found.consumers.core.unseen()
+        return [] if found is None else migration.unseen(self._turn, found)
+
+    def assigns(self, group: str) -> bool:
+        """True for a group with members whose coordinator has to know the topics of those that join."""
+        found = self._groups.get(group)
+        return found is not None and found.consumers is not None and not found.vacant
 
     def pattern_of(self, group: str, member: str) -> str:
         """The pattern of a member; empty if there is no such member, or it has none."""
@@ -446,6 +440,10 @@ class Coordinator:
                 consumers.session_due(self._turn, group, timer.member)
             case TimerKind.REVOCATION:
                 consumers.revocation_due(self._turn, group, timer.member)
+            case TimerKind.CLASSIC_JOIN:
+                consumers.join_due(self._turn, group, timer.member)
+            case TimerKind.CLASSIC_SYNC:
+                consumers.sync_due(self._turn, group, timer.member)
 
     # --- groups ------------------------------------------------------------------------------
 

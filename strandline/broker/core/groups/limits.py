@@ -41,6 +41,7 @@ class GroupLimits:
     group_session_timeout_ms_min: int
     group_session_timeout_ms_max: int
     group_rebalance_timeout_ms_max: int
+    group_consumer_migration_policy: str
     group_members_max: int
     group_member_bytes_max: int
     groups_max: int
@@ -59,6 +60,16 @@ class GroupLimits:
         and costs its caller nothing: so they have a part of the memory and of the groups, and not all."""
         of_bytes = self.group_state_bytes_max // IDS_SHARE // (GROUP_BYTES + PENDING_BYTES)
         return max(1, min(of_bytes, self.groups_max // 2))
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether a member of the consumer protocol may convert a classic group that it joins."""
+        return self.group_consumer_migration_policy in ("bidirectional", "upgrade")
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether a group becomes a classic one when its last member of the consumer protocol is out."""
+        return self.group_consumer_migration_policy in ("bidirectional", "downgrade")
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> Self:

@@ -21,7 +21,7 @@ from strandline.broker.core.groups.state.offsets import SeenTopics
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.subscriptions import subscribed_topics
 from strandline.broker.core.groups.state.turn import Turn
-from strandline.broker.core.groups.stored import GroupRecord, OffsetRecord, StoredRecord
+from strandline.broker.core.groups.stored import GroupRecord, OffsetRecord, StoredRecord, tombstone
 from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import (
     CoordinatorNotAvailable,
@@ -51,6 +51,8 @@ THE_GROUP: Final = TopicPartition("", -1)
 """Stands for the group's own record among those of its offsets; no partition has this name."""
 OF_CONSUMERS: Final = {TopicPartition("", -2): TARGET_EPOCH, TopicPartition("", -3): EPOCH}
 """For those of a group of the consumer protocol."""
+LEFTOVER: Final = -4
+"""The first number for those of `Group.leftover`; the next ones are below."""
 
 
 Errors = Mapping[TopicPartition, StrandlineError]
@@ -116,8 +118,8 @@ class OffsetKeeper:
             raise group.rebalances()
 
     def _fence_consumer(self, group: ConsumerGroup, commit: Commit) -> None:
-        """Raises UnknownMemberId, StaleMemberEpoch; in a transaction IllegalGeneration, as in Kafka:
-        producers know no other error of a member that is behind."""
+        """Raises UnknownMemberId, StaleMemberEpoch, IllegalGeneration; in a transaction only the last one of
+        these for a member that is behind, as in Kafka: producers know no other error of it."""
         request = commit.request
         knows = commit.knows_epochs or commit.transaction is not None
         try:
@@ -323,6 +325,8 @@ class OffsetKeeper:
             if group.consumers is not None:
                 for place, type_ in OF_CONSUMERS.items():
                     tombstones[place] = ConsumerRecord(ConsumerKey(type_, group.name), None)
+            for number, key in enumerate(group.leftover):
+                tombstones[TopicPartition("", LEFTOVER - number)] = tombstone(key)
             tombstones[THE_GROUP] = GroupRecord(group.name, None)
         group.removals += 1
         BatchedWrite(each, done).append(turn, group, tombstones)

@@ -41,6 +41,8 @@ class Join(Asks[JoinAnswer]):
     request: JoinGroup
     new_member_id: str
     host: str
+    topics: Mapping[str, Topic | None] = field(default_factory=dict)
+    """Those that it subscribes to and has, as they are now, if its group is one whose coordinator assigns."""
 
     @property
     def group(self) -> str:

@@ -95,6 +95,24 @@ StoredRecord = OffsetRecord | GroupRecord | ConsumerRecord
 
 
 Key = OffsetKey | GroupKey | ConsumerKey
+KindKey = GroupKey | ConsumerKey
+"""Of a record that only one kind of group has."""
+
+
+def kind_key(record: StoredRecord) -> KindKey | None:
+    """None for an offset, which groups of all kinds have."""
+    match record:
+        case OffsetRecord():
+            return None
+        case GroupRecord():
+            return GroupKey(record.group)
+        case ConsumerRecord():
+            return record.key
+
+
+def tombstone(key: KindKey) -> StoredRecord:
+    """Ends the subject of this key."""
+    return GroupRecord(key.group, None) if isinstance(key, GroupKey) else ConsumerRecord(key, None)
 
 
 def read_key(key: bytes) -> Key:

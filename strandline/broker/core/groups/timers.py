@@ -15,6 +15,8 @@ class TimerKind(Enum):
     CONSUMER_HEARTBEAT = "a held heartbeat of the consumer protocol is to be answered"
     CONSUMER_SESSION = "a member of the consumer protocol was silent for its session timeout"
     REVOCATION = "a member has to have given its partitions up"
+    CLASSIC_JOIN = "a member of the classic protocol is to join again, in a group whose coordinator assigns"
+    CLASSIC_SYNC = "such a member is to ask for its assignment"
     EXPIRY = "expired offsets and groups are to be removed"
 
 

@@ -122,6 +122,10 @@ SETTINGS: Final = (
         "group.consumer.max.heartbeat.interval.ms", Kind.INT, "group_consumer_heartbeat_interval_ms_max",
         "The most consumer.heartbeat.interval.ms of one group.",
     ),
+    SettingName(
+        "group.consumer.migration.policy", Kind.STRING, "group_consumer_migration_policy",
+        "Whether groups change their protocol while they have members.",
+    ),
     SettingName("group.max.size", Kind.INT, "group_members_max", "Members of one group."),
     SettingName(
         "producer.id.expiration.ms", Kind.INT, "producer_expiry_ms",

@@ -11,6 +11,7 @@ from strandline.broker.core.groups.requests import ConsumerBeats, DescribeConsum
 from strandline.errors import GroupIdNotFound, StrandlineError
 from strandline.ids import PartitionKey, TopicId
 from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat, DescribedConsumerGroup
+from tests.broker.core.consumer_groups.classic_client import ClassicClient
 from tests.broker.core.groups.support.stage import HOST, LIMITS, Stage
 
 GROUP = "readers"
@@ -37,6 +38,9 @@ class Play:
     def __init__(self) -> None:
         self.stage = Stage(LIMITS_HERE)
         self.clients: dict[str, Client] = {}
+        self.classic: dict[str, ClassicClient] = {}
+        self.ids: dict[str, int] = {}
+        """How many ids were made for joins, by the client's name."""
         self.topics: dict[str, Topic | None] = {}
         self.made = 0
 
@@ -52,6 +56,10 @@ class Play:
             self.topics[name] = Topic(
                 TopicId(f"{name.encode().hex()}{self.made:02x}".ljust(32, "0")), partitions
             )
+
+    def partitions_of(self, name: str) -> int:
+        topic = self.topics.get(name)
+        return 0 if topic is None else topic.partitions
 
     def name_of(self, key: PartitionKey) -> str:
         return f"{bytes.fromhex(key.topic_id)[:1].decode()}-{key.partition}"

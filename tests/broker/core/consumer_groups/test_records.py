@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.broker.core.consumer_groups.member import MemberState
+from strandline.broker.core.consumer_groups.member import ClassicWords, MemberState
 from strandline.broker.core.consumer_groups.records import (
     CURRENT,
     EPOCH,
@@ -29,6 +29,7 @@ from strandline.broker.core.consumer_groups.records import (
 from strandline.broker.core.groups.stored import read_key, read_record
 from strandline.errors import StrandlineError
 from strandline.ids import PartitionId, PartitionKey, TopicId
+from strandline.vocabulary.groups import GroupProtocol
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 EPOCHS = st.integers(0, 2**31 - 1)
@@ -37,12 +38,13 @@ KEYS = st.builds(
     st.binary(min_size=16, max_size=16).map(lambda data: TopicId(data.hex())),
     st.integers(0, 2**31 - 1).map(PartitionId),
 )
+PROTOCOLS = st.lists(st.builds(GroupProtocol, TEXT, st.binary(max_size=20)), max_size=3).map(tuple)
 ASSIGNED = st.dictionaries(KEYS, EPOCHS, max_size=6)
 VALUES: dict[int, st.SearchStrategy[ConsumerValue]] = {
     EPOCH: st.builds(EpochValue, EPOCHS, st.integers(-(2**63), 2**63 - 1)),
     MEMBER: st.builds(
         MemberValue, st.none() | TEXT, st.none() | TEXT, TEXT, TEXT, st.lists(TEXT).map(tuple), TEXT, EPOCHS,
-        st.none() | TEXT,
+        st.none() | TEXT, st.none() | st.builds(ClassicWords, EPOCHS, PROTOCOLS),
     ),
     TARGET_EPOCH: st.builds(TargetEpochValue, EPOCHS, st.integers(0, 2**63 - 1)),
     TARGET: st.builds(TargetValue, st.frozensets(KEYS, max_size=6)),
@@ -51,6 +53,20 @@ VALUES: dict[int, st.SearchStrategy[ConsumerValue]] = {
 RECORDS = st.sampled_from(list(VALUES)).flatmap(
     lambda type_: st.builds(ConsumerRecord, st.just(ConsumerKey(type_, "g", "m")), VALUES[type_])
 )
+
+OF_KAFKA = (
+    "00000269000263032f68020274010000ea600001001b0100002710030672616e6765040001020007737469636b79010000"
+)
+"""A member of the classic protocol, as Kafka 4.4's own class of the record writes it."""
+
+
+def test_a_member_of_the_classic_protocol_has_kafkas_layout() -> None:
+    """ConsumerGroupMemberMetadata, tag 0: a structure that may be null begins with a byte."""
+    protocols = (GroupProtocol("range", bytes((0, 1, 2))), GroupProtocol("sticky", b""))
+    value = MemberValue("i", None, "c", "/h", ("t",), "", 60_000, None, ClassicWords(10_000, protocols))
+    assert value.encoded() == bytes.fromhex(OF_KAFKA)
+    assert decode_consumer_value(ConsumerKey(MEMBER, "g", "m"), bytes.fromhex(OF_KAFKA)) == value
+
 
 TOPIC = TopicId("000102030405060708090a0b0c0d0e0f")
 

@@ -1,4 +1,4 @@
-"""Scenes of groups whose coordinator assigns, as texts to be reviewed (`scenarios/*.txt`).
+"""Scenes of groups whose coordinator assigns, as texts to be reviewed (`scenarios`).
 
 A line is a call, and those below it with more space say what came of it:
 
@@ -8,6 +8,10 @@ A line is a call, and those below it with more space say what came of it:
     A gives               stops what it may not read, and says what it still reads
     A subscribes to u     with news
     A leaves, A is away   for good, or as an instance that returns
+    K enters t            a client of the classic protocol; with `cooperatively`, with `as i`
+    K acts                all that such a client can do now
+    K beats               its heartbeat alone
+    K quits               it leaves
     46 s pass             without any call
     the coordinator moves
     the next write fails
@@ -29,9 +33,10 @@ from strandline.vocabulary.groups import (
     ConsumerBeat,
     OffsetCommit,
 )
+from tests.broker.core.consumer_groups.classic_client import ClassicClient
 from tests.broker.core.consumer_groups.play import GROUP, LIMITS_HERE, Play
 
-SCENES = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
+SCENES = sorted((Path(__file__).parent / "scenarios").rglob("*.txt"))
 
 
 class Scene:
@@ -68,13 +73,26 @@ class Scene:
                     more["assignor"] = topics[topics.index("by") + 1]
                 named = tuple(word for word in topics if len(word) == 1 and word not in more.values())
                 return [self._said(play.join(name, named, **more))]
+            case [name, "enters", *words]:
+                instance = words[words.index("as") + 1] if "as" in words else None
+                wanted = tuple(word for word in words if len(word) == 1 and word != instance)
+                cooperative = "cooperatively" in words
+                client = ClassicClient(play, name, wanted, cooperative=cooperative, instance=instance)
+                play.classic[name] = client
+                return client.act()
+            case [name, "acts"]:
+                return play.classic[name].act()
+            case [name, "quits"]:
+                play.classic[name].leave()
+            case [name, "beats"] if name in play.classic:
+                return [play.classic[name].beat()]
             case [name, "beats"]:
                 return [self._said(play.beat(name))]
             case [name, "gives"]:
                 return [self._said(play.reconcile(name))]
             case [name, "subscribes", "to", *topics]:
-                client = play.clients[name]
-                return [self._said(play.ask(client, client.epoch, topics=tuple(topics)))]
+                said = play.clients[name]
+                return [self._said(play.ask(said, said.epoch, topics=tuple(topics)))]
             case [name, "leaves"]:
                 return [self._said(play.ask(play.clients[name], -1))]
             case [name, "is", "away"]:
@@ -113,13 +131,21 @@ class Scene:
     def _state(self) -> list[str]:
         found = self.play.described()
         if found is None:
-            return ["no group of this protocol"]
+            return self._classic_state()
         lines = [f"{found.state}, epoch {found.epoch}, target {found.target_epoch}"]
         for member in found.members:
             has = " ".join(map(self.play.name_of, member.assigned)) or "nothing"
             gives = "".join(f" -{self.play.name_of(key)}" for key in member.revoking)
-            lines.append(f"{member.member} {member.epoch} {member.state}: {has}{gives}")
+            kind = "classic, " if member.classic else ""
+            lines.append(f"{member.member} {member.epoch} {kind}{member.state}: {has}{gives}")
         return lines
+
+    def _classic_state(self) -> list[str]:
+        found = self.play.stage.found(GROUP)
+        if found is None:
+            return ["no group"]
+        members = ", ".join(member.member for member in found.members)
+        return [f"classic, {found.state}, generation {found.generation}: {members}"]
 
 
 @pytest.mark.parametrize("path", SCENES, ids=lambda path: path.stem)

@@ -36,7 +36,11 @@ class Consumers:
     """Subjects of writes that failed: the log may have any of their records."""
     held: dict[str, Call[ConsumerBeat]] = field(default_factory=dict)
     """Heartbeats without news, by member."""
+    classic_held: dict[str, Call[None]] = field(default_factory=dict)
+    """Those of members of the classic protocol."""
     principals: dict[str, Principal | None] = field(default_factory=dict)
     """By member, where callers are distinguished."""
+    latest: bool = False
+    """While the log is read: the group's epoch was written after its last generation."""
     bytes: int = 0
     """As they are counted in those of the coordinator."""

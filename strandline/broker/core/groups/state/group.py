@@ -25,7 +25,7 @@ from strandline.broker.core.groups.state_bytes import (
     StateBytes,
     read_bytes,
 )
-from strandline.broker.core.groups.stored import GroupRecord, within_limits
+from strandline.broker.core.groups.stored import GroupRecord, KindKey, within_limits
 from strandline.errors import (
     FencedInstanceId,
     IllegalGeneration,
@@ -89,6 +89,7 @@ class Group:
         "leader",
         "leave_write",
         "leaves",
+        "leftover",
         "members",
         "name",
         "offsets",
@@ -129,6 +130,10 @@ class Group:
         self.reason = ""
         self.caused_by = ""
         self.consumers: Consumers | None = None  # of the consumer protocol; then it has no other members
+        self.leftover: dict[KindKey, int] = {}
+        """What the log may still have of the other kind of group, until it is known to have the tombstones:
+        each write of the group has them, too (`Turn.append`). With the last write before there was need of
+        each."""
         self.empty_since_ms = now_ms
         self.offsets = Offsets(state_bytes)
         self.read_topics = ReadTopics()
@@ -172,8 +177,8 @@ class Group:
 
     @property
     def new(self) -> bool:
-        """True for a group that has never had a generation, and is not of the consumer protocol."""
-        return not self.generation and self.consumers is None
+        """True for a group that has never had a generation, and never was of the consumer protocol."""
+        return not self.generation and self.consumers is None and not self.leftover
 
     def set_consumers(self, consumers: Consumers | None) -> None:
         """The group becomes one of the consumer protocol, or of the classic one."""
@@ -321,7 +326,7 @@ class Group:
         Raises as `find` does, or IllegalGeneration; RebalanceInProgress if the member has joined since.
         """
         member = self.find(member_id, instance, by)
-        if generation != self.generation:
+        if generation not in (self.generation, member.epoch or self.generation):
             if member.joining is not None and next_generation(generation) == self.generation:
                 raise self.rebalances()
             raise IllegalGeneration(

@@ -42,6 +42,9 @@ class Member:
     heartbeat: Call[None] | None = None
     owned: dict[TopicPartition, None] = field(default_factory=dict)  # as it reported, in its order
     principal: Principal | None = None  # the caller that joined; None: not known
+    epoch: int = 0
+    """The generation that it may speak of besides the present one: its epoch in a group whose coordinator
+    assigned, until it joins again. 0: none."""
     pattern: str = ""  # names the pattern that chose its topics; empty: they are named, or it is `recovered`
 
     def calls(self) -> Iterator[Call[Any]]:
@@ -99,6 +102,7 @@ class Member:
         self.pattern = request.pattern
         self.assigned_for = None
         self.recovered = False
+        self.epoch = 0
         self.session_timeout_ms = request.session_timeout_ms
         self.rebalance_timeout_ms = request.rebalance_timeout_ms
 

@@ -65,17 +65,22 @@ def report_ownership(
     added = (len(owned) - len(member.owned)) * OWNED_BYTES
     turn.state_bytes.check(max(0, added), f"the report of member {member.member!r}")
     group.set_owned(member, owned)
+    publish_changes(turn, group, member.member, changes)
+    turn.answer(call, None)
+
+
+def publish_changes(turn: Turn, group: Group, member_id: str, changes: Iterable[OwnershipChange]) -> None:
+    """Publish the changes of a member, in its order."""
     for change in changes:
         turn.publish(
             _EVENTS[change.kind],
             group.name,
             change.generation,
             at_ms=change.at_ms,
-            member=member.member,
+            member=member_id,
             reason=cut(change.reason),
             partitions=change.partitions,
         )
-    turn.answer(call, None)
 
 
 def _existing(change: OwnershipChange, missing: Collection[TopicPartition]) -> OwnershipChange:

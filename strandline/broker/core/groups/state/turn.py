@@ -13,7 +13,7 @@ from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.replay import replay
 from strandline.broker.core.groups.state_bytes import StateBytes
-from strandline.broker.core.groups.stored import Encoded, StoredRecord
+from strandline.broker.core.groups.stored import Encoded, StoredRecord, kind_key, tombstone
 from strandline.broker.core.groups.timers import Timer
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
@@ -105,7 +105,15 @@ class Turn:
     ) -> int:
         """Have records of a group written. Once they are in the log they are replayed; then, or after a
         failure, `then` is called with the result. `encoded`: the records, from a caller that has encoded them
-        already. Returns the write's id."""
+        already. Returns the write's id.
+
+        Unless they are encoded, records of the group itself end what the log may still have of its other
+        kind, in the same write."""
+        if group.leftover and not encoded and kind_key(records[0]) is not None:
+            for record in records:
+                if (key := kind_key(record)) is not None:
+                    group.leftover.pop(key, None)
+            records = (*map(tombstone, group.leftover), *records)
         producer_id = None if transaction is None else transaction.producer.producer_id
         self._writes_count += 1
         self._writes[self._writes_count] = _Write(group, records, then, producer_id)
@@ -168,6 +176,9 @@ class Turn:
             return
         if error is None:
             for record in write.records:
+                key = kind_key(record)
+                if key is not None and write.group.leftover.get(key, write_id) < write_id:
+                    del write.group.leftover[key]
                 replay(write.group, record, write_id, write.producer_id)
         write.then(write_id, error)
 

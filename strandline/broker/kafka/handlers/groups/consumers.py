@@ -32,6 +32,10 @@ from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat, Descri
 OWN_ID_SINCE: Final = 1
 """From this version on, a member makes its id (KIP-1082); before, it may ask for one when it joins."""
 
+TYPE_CLASSIC: Final = 0
+TYPE_CONSUMER: Final = 1
+"""Of a member, by its protocol (KIP-1099)."""
+
 
 class ConsumersApi:
     """For all connections of one broker."""
@@ -129,6 +133,7 @@ def _described(group: DescribedConsumerGroup) -> ConsumerGroupDescription:
                 member.pattern,
                 _named(member.assigned, group.names),
                 _named(member.target, group.names),
+                TYPE_CLASSIC if member.classic else TYPE_CONSUMER,
             )
             for member in group.members
         ),

@@ -56,6 +56,7 @@ LIMITS = GroupLimits(
     group_session_timeout_ms_max=1_800_000,
     group_rebalance_timeout_ms_max=1_800_000,
     consumer_times=GroupBounds(Bounds(45_000, 45_000, 60_000), Bounds(5_000, 5_000, 15_000)),
+    group_consumer_migration_policy="bidirectional",
     group_members_max=2_000,
     group_member_bytes_max=128 * 1024,
     groups_max=100,
