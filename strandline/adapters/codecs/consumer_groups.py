@@ -82,7 +82,8 @@ def _write_beat(beat: ConsumerBeat, to: Listener) -> group_pb2.ConsumerGroupHear
 
 def _read_beat(message: group_pb2.ConsumerGroupHeartbeatResponse) -> ConsumerBeat:
     assigned = _read_held(message.assignment) if message.HasField("assignment") else None
-    names = {TopicId(topic.topic_id): topic.topic for topic in message.assignment.topics}
+    # A topic that is gone by now has no name: the member does not take its partitions.
+    names = {TopicId(topic.topic_id): topic.topic for topic in message.assignment.topics if topic.topic}
     return ConsumerBeat(message.member, message.epoch, message.interval_ms, assigned, names)
 
 

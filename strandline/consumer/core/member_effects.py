@@ -71,9 +71,10 @@ class SendFarewell:
 @dataclass(frozen=True, slots=True)
 class Say:
     """Send this in a heartbeat at once, and heartbeats from now on. Call `answered` for what the coordinator
-    answers that is new."""
+    answers that is new. `heard`: how many of these answers what it says follows from."""
 
     request: ConsumerHeartbeat
+    heard: int = 0
 
 
 @dataclass(frozen=True, slots=True)

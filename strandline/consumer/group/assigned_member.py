@@ -51,11 +51,11 @@ class AssignedMember(Member):
         """A stale epoch is a new one by the time of another try: its answer is on the way."""
         if isinstance(error, StaleMemberEpoch):
             return True
-        self.feed(self.core.commit_failed(member, error))
+        self.feed(self.core.commit_failed(member, generation, error))
         return False
 
     def on_news(self, news: News) -> None:
-        self.feed(self.core.answered(news.answer))
+        self.feed(self.core.answered(news.beat.generation, news.answer))
 
     async def _before_leaving(self) -> None:
         """Nothing: the coordinator knows what the member owns."""
@@ -65,8 +65,8 @@ class AssignedMember(Member):
     def _carry_out_own(self, effect: Effect) -> None:
         if not isinstance(effect, Say):
             raise TypeError(f"{effect!r} is no effect of a member whose coordinator assigns")
-        request = effect.request
-        self._heartbeats.change(lambda now: self._schedule.say(request, now))
+        say = effect
+        self._heartbeats.change(lambda now: self._schedule.say(say.request, say.heard, now))
 
     def _leave_core(self, reason: str) -> list[Effect]:
         return self.core.leave(reason)
@@ -85,4 +85,5 @@ class AssignedMember(Member):
             self.feed(self.core.coordinator_lost())
 
     def _heartbeat_failed(self, refused: Refused) -> None:
-        self.feed(self.core.heartbeat_failed(refused.beat.member, refused.error))
+        beat = refused.beat
+        self.feed(self.core.heartbeat_failed(beat.member, beat.generation, refused.error))

@@ -38,7 +38,7 @@ from strandline.errors import InvalidRequest, RebalanceInProgress, StrandlineErr
 from strandline.host import Host
 from strandline.ids import TopicId
 from strandline.ports import Transport
-from strandline.vocabulary.groups import NO_GENERATION, GroupMetadata, TaskChange
+from strandline.vocabulary.groups import JOINS, NO_GENERATION, GroupMetadata, TaskChange
 
 logger = logging.getLogger(__name__)
 
@@ -332,7 +332,7 @@ class Group:
         """The identity for commits. Raises RebalanceInProgress for a member that is in no generation."""
         if not self.subscribed and not self.leaving:
             return Identity()
-        if self._member.core.generation == NO_GENERATION:
+        if self._member.core.generation in (NO_GENERATION, JOINS):
             raise RebalanceInProgress(f"this consumer is in no generation of group {self._id} now")
         return Identity(self._member.core.member, self._member.core.generation)
 

@@ -84,6 +84,12 @@ class AssignedMembership:
         """What the coordinator wants this member to have."""
         self._assigned = False
         """True from the first assignment since the member joined."""
+        self._joined_in: int | None = None
+        """The epoch of the first answer since then; None before it."""
+        self._heard = 0
+        """Calls of `answered`."""
+        self._unsaid = False
+        """True while a join waits for a coordinator. Once it is said, it is repeated until it is answered."""
         self._pending = Pending()
         self._releasing: Partitions = ()
         self._next = Next.STAY
@@ -148,17 +154,20 @@ class AssignedMembership:
 
     def coordinator_found(self) -> list[Effect]:
         self._search.found()
-        return [self._say()] if self.state is State.JOINING else []
+        return [self._say()] if self.state is State.JOINING and self._unsaid else []
 
     def coordinator_lost(self) -> list[Effect]:
         """The connection broke, or another broker coordinates now. The membership stays valid."""
         return self._seek("the coordinator was lost") if self.state in IN_GROUP else []
 
-    def answered(self, answer: ConsumerBeat) -> list[Effect]:
-        """A heartbeat was answered with another epoch or with an assignment."""
-        if self.state not in IN_GROUP or answer.member != self.member:
+    def answered(self, epoch: int, answer: ConsumerBeat) -> list[Effect]:
+        """A heartbeat of this epoch was answered with another epoch or with an assignment."""
+        self._heard += 1
+        of_before = answer.member != self.member or epoch != self.generation
+        if self.state not in IN_GROUP or of_before:
             return []
         self.generation = answer.epoch
+        self._joined_in = answer.epoch if self._joined_in is None else self._joined_in
         if answer.assignment is None:
             return []
         named = ((answer.names.get(key.topic_id), key) for key in answer.assignment)
@@ -167,13 +176,17 @@ class AssignedMembership:
         }
         return self._reconcile()
 
-    def heartbeat_failed(self, member: str, error: StrandlineError) -> list[Effect]:
-        """A heartbeat of this member was refused."""
-        return self._refused(member, error, "heartbeat")
+    def heartbeat_failed(self, member: str, epoch: int, error: StrandlineError) -> list[Effect]:
+        """A heartbeat of this member in this epoch was refused."""
+        return self._refused(member, error, "heartbeat") if epoch == self.generation else []
 
-    def commit_failed(self, member: str, error: StrandlineError) -> list[Effect]:
-        """A commit of this member was refused."""
-        return self._refused(member, error, "commit") if isinstance(error, EXPELLED) else []
+    def commit_failed(self, member: str, epoch: int, error: StrandlineError) -> list[Effect]:
+        """A commit of this member was refused. One from before it joined again says nothing about it: it has
+        kept its id."""
+        of_before = self._joined_in is None or epoch < self._joined_in
+        if of_before or not isinstance(error, EXPELLED):
+            return []
+        return self._refused(member, error, "commit")
 
     def _refused(self, member: str, error: StrandlineError, what: str) -> list[Effect]:
         if self.state not in IN_GROUP or member != self.member:
@@ -232,15 +245,18 @@ class AssignedMembership:
     def _join(self, reason: str) -> list[Effect]:
         self._enter(State.JOINING)
         self.generation = JOINS
-        self._target, self._assigned = {}, False
-        first = [self._say()] if self._search.known else self._seek(reason)
+        self._target, self._assigned, self._joined_in = {}, False, None
+        self._unsaid = not self._search.known
+        first = self._seek(reason) if self._unsaid else [self._say()]
         return [LogLine(Level.INFO, f"{self._name} joins: {reason}"), *first]
 
     def _say(self) -> Say:
-        owned = tuple(
-            PartitionKey(topic_id, PartitionId(name.partition)) for name, topic_id in self._owned.items()
-        )
-        return Say(self._settings.heartbeat(self.member, self.generation, self.topics, owned))
+        """What the member was given and takes next counts as owned: what is left out is given up."""
+        self._unsaid = False
+        items = (*self._owned.items(), *self._target.items())
+        owned = tuple({PartitionKey(topic_id, PartitionId(name.partition)): None for name, topic_id in items})
+        request = self._settings.heartbeat(self.member, self.generation, self.topics, owned)
+        return Say(request, self._heard)
 
     def _leave(self, reason: str) -> list[Effect]:
         if self._owned:

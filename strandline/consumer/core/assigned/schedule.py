@@ -3,17 +3,22 @@
 All that the member has to say goes into heartbeats, one at a time. What is new is said at once and in full:
 it cuts the heartbeat that is held. Once that is answered, heartbeats only name the member and its epoch. One
 that fails or is cut may have been handled all the same, so the next one says everything again.
+
+A heartbeat that leaves a partition out gives it up. So what the member was given since it last spoke is said
+with what it said: it may have taken it by now, or be about to.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 from strandline.client.backoff import backoff_s
 from strandline.config.consumer import ConsumerSettings
 from strandline.consumer.core.assigned.settings import AssignedSettings
 from strandline.consumer.core.heartbeat import Beat, News, Schedule, SendHeartbeat
 from strandline.errors import StrandlineError
+from strandline.ids import PartitionKey
 from strandline.vocabulary.groups import JOINS, ConsumerBeat, ConsumerHeartbeat
 
 
@@ -30,12 +35,21 @@ class AssignedSchedule(Schedule[ConsumerBeat]):
         self._given_interval_ms = settings.heartbeat_interval_ms
         self._attempts = 0
         """Failures since the last answer."""
+        self._unheard: list[tuple[PartitionKey, ...]] = []
+        """The assignments of news that what the member said does not follow from."""
+        self._heard = 0
+        """How many news came before these."""
 
-    def say(self, request: ConsumerHeartbeat, now: float) -> None:
+    def say(self, request: ConsumerHeartbeat, heard: int, now: float) -> None:
         """Say this at once: with epoch 0 to join, else with the epoch of the last answer. A member that the
-        schedule has stopped for says nothing but that it joins."""
+        schedule has stopped for says nothing but that it joins. `heard`: how many news it follows from; one
+        that joins has nothing."""
         if request.epoch == JOINS:
             self.start(Beat(request.member, JOINS), now)
+            heard = self._heard + len(self._unheard)
+        if heard > self._heard:
+            del self._unheard[: heard - self._heard]
+            self._heard = heard
         if self._beat is not None:
             self._full, self._owed, self._due_at = request, True, now
             self.cut = self._sent is not None
@@ -55,7 +69,8 @@ class AssignedSchedule(Schedule[ConsumerBeat]):
     def _request(self, beat: Beat, wait_ms: int) -> ConsumerHeartbeat:
         assert self._full is not None, f"{beat} has nothing to say"
         if self._owed:
-            return replace(self._full, epoch=beat.generation)
+            owned = dict.fromkeys((*(self._full.owned or ()), *chain.from_iterable(self._unheard)))
+            return replace(self._full, epoch=beat.generation, owned=tuple(owned))
         full = self._full
         return ConsumerHeartbeat(
             full.group,
@@ -79,7 +94,10 @@ class AssignedSchedule(Schedule[ConsumerBeat]):
         if self._owed or news or answer.interval_ms == 0:
             self._due_at = now
         self._owed = False
-        return News(sent.beat, answer) if news else None
+        if not news:
+            return None
+        self._unheard.append(answer.assignment or ())
+        return News(sent.beat, answer)
 
     def _failed(self, sent: SendHeartbeat, error: StrandlineError, now: float) -> None:
         self._attempts += 1

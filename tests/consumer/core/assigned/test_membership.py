@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -47,7 +48,12 @@ class One:
         assert self.did(self.core.coordinator_found()) == [self.says(0)]
 
     def did(self, effects: Sequence[Effect]) -> list[Effect]:
-        return [effect for effect in effects if not isinstance(effect, LogLine)]
+        """Without what only the schedule of heartbeats counts."""
+        return [
+            replace(effect, heard=0) if isinstance(effect, Say) else effect
+            for effect in effects
+            if not isinstance(effect, LogLine)
+        ]
 
     def says(self, epoch: int, *owned: int, topics: tuple[str, ...] = ("t",), member: str = "m") -> Say:
         instance = self.core._settings.instance
@@ -58,10 +64,11 @@ class One:
 
     def gets(self, epoch: int, *numbers: int, topic_id: TopicId = T, member: str = "m") -> list[Effect]:
         keys = tuple(PartitionKey(topic_id, PartitionId(number)) for number in numbers)
-        return self.did(self.core.answered(ConsumerBeat(member, epoch, 5_000, keys, {topic_id: "t"})))
+        answer = ConsumerBeat(member, epoch, 5_000, keys, {topic_id: "t"})
+        return self.did(self.core.answered(self.core.generation, answer))
 
     def fails(self, error: StrandlineError) -> list[Effect]:
-        return self.did(self.core.heartbeat_failed("m", error))
+        return self.did(self.core.heartbeat_failed("m", self.core.generation, error))
 
 
 def parts(*numbers: int) -> tuple[TopicPartition, ...]:
@@ -71,6 +78,18 @@ def parts(*numbers: int) -> tuple[TopicPartition, ...]:
 def revoke(effects: Sequence[Effect]) -> Revoke:
     (found,) = (effect for effect in effects if isinstance(effect, Revoke))
     return found
+
+
+def test_a_join_is_said_once_however_often_the_coordinator_is_looked_for() -> None:
+    """The schedule repeats it, after pauses: a coordinator that cannot serve yet is asked rarely."""
+    one = One()
+    for _ in range(2):
+        assert one.did(one.core.coordinator_lost()) == [FindCoordinator("the coordinator was lost")]
+        assert one.did(one.core.coordinator_found()) == []
+    one.gets(1, 0)
+    (_, *_, search) = one.did([*one.core.coordinator_lost(), *one.fails(UnknownMemberId("gone"))])
+    assert isinstance(search, StopHeartbeat), "the join waits for the coordinator"
+    assert one.did(one.core.coordinator_found()) == [one.says(0)]
 
 
 def test_the_first_answer_assigns_even_nothing() -> None:
@@ -103,7 +122,7 @@ def test_an_answer_during_a_release_counts_after_it() -> None:
     released = revoke(one.gets(1, 0))
     assert one.gets(2, 2) == []
     effects = one.did(one.core.released(released.number))
-    assert effects[:2] == [one.says(2, 0), Assign(parts(2), parts(0, 2), 2)]
+    assert effects[:2] == [one.says(2, 0, 2), Assign(parts(2), parts(0, 2), 2)]
     assert revoke(effects).partitions == parts(0)
 
 
@@ -111,19 +130,44 @@ def test_a_topic_that_was_made_anew_is_released_before_it_is_taken() -> None:
     one = One()
     one.gets(1, 0)
     released = revoke(one.gets(2, 0, topic_id=NEW_T))
-    assert one.did(one.core.released(released.number)) == [one.says(2), Assign(parts(0), parts(0), 2)]
+    says = one.says(2, 0)
+    says = replace(says, request=replace(says.request, owned=(PartitionKey(NEW_T, PartitionId(0)),)))
+    assert one.did(one.core.released(released.number)) == [says, Assign(parts(0), parts(0), 2)]
+
+
+def test_an_answer_from_before_the_member_joined_again_counts_for_nothing() -> None:
+    """G4: it was on its way from the thread of the heartbeats when a commit was refused."""
+    one = One()
+    one.gets(1, 0)
+    one.did(one.core.commit_failed("m", 1, UnknownMemberId("gone")))
+    late = ConsumerBeat("m", 2, 5_000, (PartitionKey(T, PartitionId(0)),), {T: "t"})
+    assert one.did(one.core.answered(1, late)) == []
+    assert not one.core.owned and one.core.generation == 0
+
+
+def test_a_refusal_from_before_the_member_joined_again_does_not_end_it() -> None:
+    """G4: it keeps its id when it joins again, and a commit and a heartbeat may be refused for one reason."""
+    one = One()
+    one.gets(4, 0)
+    one.fails(UnknownMemberId("gone"))
+    for epoch in (0, 6):
+        assert one.core.commit_failed("m", 4, UnknownMemberId("gone")) == [], f"after the answer {epoch}"
+        assert one.core.heartbeat_failed("m", 4, UnknownMemberId("gone")) == []
+        one.gets(6, 0)
+    assert one.core.owned == {*parts(0)}
+    assert one.did(one.core.commit_failed("m", 6, UnknownMemberId("gone"))) != []
 
 
 def test_a_topic_without_a_name_is_not_taken() -> None:
     one = One()
     unnamed = ConsumerBeat("m", 1, 5_000, (PartitionKey(T, PartitionId(0)),))
-    assert one.did(one.core.answered(unnamed)) == [Assign((), (), 1)]
+    assert one.did(one.core.answered(0, unnamed)) == [Assign((), (), 1)]
 
 
 def test_a_new_subscription_is_said_and_nothing_stops() -> None:
     one = One()
     one.gets(1, 0)
-    assert one.core.subscribed(["t", "u"], "unused") == [one.says(1, 0, topics=("t", "u"))]
+    assert one.did(one.core.subscribed(["t", "u"], "unused")) == [one.says(1, 0, topics=("t", "u"))]
     assert one.core.owned == {*parts(0)}
 
 
@@ -141,9 +185,9 @@ def test_a_member_that_was_given_up_loses_everything_and_joins_again(error: Stra
 def test_a_refused_commit_of_a_member_that_was_given_up_counts_like_a_heartbeat() -> None:
     one = One()
     one.gets(3, 0)
-    assert one.core.commit_failed("m", StaleMemberEpoch("newer")) == []
-    assert one.did(one.core.commit_failed("m", UnknownMemberId("gone")))[-1] == one.says(0)
-    assert one.core.commit_failed("another", UnknownMemberId("gone")) == []
+    assert one.core.commit_failed("m", 3, StaleMemberEpoch("newer")) == []
+    assert one.did(one.core.commit_failed("m", 3, UnknownMemberId("gone")))[-1] == one.says(0)
+    assert one.core.commit_failed("another", 3, UnknownMemberId("gone")) == []
 
 
 @pytest.mark.parametrize("error", [NotCoordinator("moved"), CoordinatorNotAvailable("gone")])

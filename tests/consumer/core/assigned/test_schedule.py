@@ -15,6 +15,7 @@ from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat
 
 FULL = ConsumerHeartbeat("g", "m", 0, None, None, 60_000, ("t",), None, None, ())
 KEY = PartitionKey(TopicId("a" * 32), PartitionId(0))
+OTHER = PartitionKey(TopicId("a" * 32), PartitionId(1))
 LOST = OutcomeUnknown("no answer")
 
 
@@ -22,7 +23,7 @@ def joining(**settings: object) -> AssignedSchedule:
     given = {"group_id": "g", "max_poll_interval_ms": 60_000, "retry_backoff_ms": 125, **settings}
     made = AssignedSchedule("g", ConsumerSettings.model_validate(given))
     made.aim("a:1", 0)
-    made.say(FULL, 0)
+    made.say(FULL, 0, 0)
     return made
 
 
@@ -81,7 +82,7 @@ def test_what_is_said_cuts_the_heartbeat_that_is_held_and_names_the_last_epoch()
     made = joined()
     sent(made, 1)
     news = replace(FULL, epoch=2, owned=(KEY,))
-    made.say(news, 2)
+    made.say(news, 1, 2)
     assert made.cut
     assert made.ended(LOST, 2) is None
     assert sent(made, 2).request == replace(news, epoch=3)
@@ -92,7 +93,7 @@ def test_a_failed_heartbeat_is_said_again_in_full_after_a_growing_pause() -> Non
     first = sent(made, 1)
     assert made.ended(LOST, 2) == Refused(first.beat, "a:1", LOST)
     assert made.next(2, polled=True) == Wait(0.125)
-    assert sent(made, 2.125).request == replace(FULL, epoch=3)
+    assert sent(made, 2.125).request == replace(FULL, epoch=3, owned=(KEY,))
     made.ended(LOST, 3)
     assert made.next(3, polled=True) == Wait(0.25)
 
@@ -103,7 +104,37 @@ def test_a_new_coordinator_hears_everything() -> None:
     made.aim("b:2", 2)
     assert made.cut and made.ended(LOST, 2) is None
     again = sent(made, 2)
-    assert (again.address, again.request) == ("b:2", replace(FULL, epoch=3))
+    assert (again.address, again.request) == ("b:2", replace(FULL, epoch=3, owned=(KEY,)))
+
+
+def test_what_a_member_was_given_since_it_spoke_is_not_given_up_by_a_repetition() -> None:
+    """G24: the member takes what it is given without a word, and what a heartbeat leaves out is given up."""
+    made = joined()
+    made.say(replace(FULL, epoch=3, owned=(KEY,)), 1, 1)
+    sent(made, 1)
+    made.ended(ConsumerBeat("m", 4, 5_000, (KEY, OTHER)), 2)
+    sent(made, 2)
+    made.ended(LOST, 3)
+    assert sent(made, 4).request == replace(FULL, epoch=4, owned=(KEY, OTHER))
+    made.ended(LOST, 5)
+    made.say(replace(FULL, epoch=4, owned=(KEY,)), 2, 6)
+    assert sent(made, 6).request == replace(FULL, epoch=4, owned=(KEY,)), "it has released the other one"
+
+
+def test_what_is_said_before_an_answer_is_heard_gives_up_nothing_of_that() -> None:
+    """G24: the answer is on its way from the thread of the heartbeats to the member."""
+    made = joined()
+    sent(made, 1)
+    made.ended(ConsumerBeat("m", 4, 5_000, (KEY, OTHER)), 2)
+    made.say(replace(FULL, epoch=3, topics=("t", "u"), owned=(KEY,)), 1, 2)
+    assert sent(made, 2).request == replace(FULL, epoch=4, topics=("t", "u"), owned=(KEY, OTHER))
+
+
+def test_a_member_that_joins_again_has_nothing() -> None:
+    made = joined()
+    made.stop()
+    made.say(FULL, 1, 2)
+    assert sent(made, 2).request == FULL
 
 
 def test_a_coordinator_that_names_another_is_left_for_it() -> None:
@@ -121,14 +152,14 @@ def test_an_overdue_member_leaves_and_says_nothing_until_it_joins_again(
     todo = made.next(100, polled=False)
     assert isinstance(todo, LeaveOverdue)
     assert todo.request == ConsumerHeartbeat("g", "m", epoch, instance)
-    made.say(replace(FULL, epoch=3, owned=(KEY,)), 100)
+    made.say(replace(FULL, epoch=3, owned=(KEY,)), 1, 100)
     assert made.next(100, polled=True) == Wait(None)
-    made.say(replace(FULL, member="n"), 101)
+    made.say(replace(FULL, member="n"), 1, 101)
     assert sent(made, 101).request == replace(FULL, member="n")
 
 
 def test_nothing_is_said_after_the_end() -> None:
     made = joined()
     made.close()
-    made.say(FULL, 1)
+    made.say(FULL, 1, 1)
     assert made.next(1, polled=True) == Wait(None)
