@@ -21,7 +21,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/client": 6_140,
     "strandline/config": 1_810,
     "strandline/console": 13_640,
-    "strandline/consumer": 6_900,
+    "strandline/consumer": 6_940,
     "strandline/controller": 9_450,
     "strandline/errors": 740,
     "strandline/local": 2_490,
@@ -47,8 +47,8 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/interop": 2_320,
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
-    "lab/strandline_lab/simulation": 13_400,
-    "tests": 147_800,
+    "lab/strandline_lab/simulation": 14_300,
+    "tests": 148_100,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

@@ -54,6 +54,7 @@ from strandline.vocabulary import topic_config
 from strandline_lab.conformance.kips import KIPS
 from strandline_lab.simulation.faults.fault import Fault
 from strandline_lab.simulation.plan import Plan
+from strandline_lab.simulation.workloads.assigned.member import AssignedMember
 from strandline_lab.simulation.workloads.every import AnyWorkload
 from strandline_lab.simulation.workloads.member import MemberPlan
 
@@ -94,7 +95,8 @@ CONSTANTS: dict[str, type[BaseModel]] = {
 KIND: Final = "kind"
 """The field that tells the workloads of a plan apart."""
 PLANS: dict[str, type[BaseModel]] = {
-    cls.__name__: cls for cls in (Plan, Fault, MemberPlan, *get_args(get_args(AnyWorkload)[0]))
+    cls.__name__: cls
+    for cls in (Plan, Fault, MemberPlan, AssignedMember, *get_args(get_args(AnyWorkload)[0]))
 }
 """Every part of a simulation's plan, by its name."""
 

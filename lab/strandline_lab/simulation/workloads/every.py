@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from strandline_lab.simulation.workloads.assigned.group import Assigned
 from strandline_lab.simulation.workloads.cleaning.topic import Cleaning
 from strandline_lab.simulation.workloads.counting.forgetting import Forgetting
 from strandline_lab.simulation.workloads.dividing import Dividing
@@ -31,7 +32,8 @@ AnyWorkload = Annotated[
     | Replacing
     | Cutting
     | Forgetting
-    | Dividing,
+    | Dividing
+    | Assigned,
     Field(discriminator="kind"),
 ]
 
@@ -53,6 +55,9 @@ TRANSACTIONS_RATE: Final = 1 / 4
 """The part of the other seeds without a rare workload in which transactions are all that is done."""
 HARDER_RATE: Final = 1 / 2
 """The part of these that are harder."""
+ASSIGNED_RATE: Final = 1 / 4
+"""The part of the seeds that are left in which a group whose coordinator assigns comes last, most
+often alone."""
 CUT_RATE: Final = 1 / 2
 """The part of these whose logs are cut."""
 WORKLOADS_MAX: Final = 2
@@ -105,7 +110,11 @@ def drawn_workloads(seed: int) -> tuple[AnyWorkload, ...]:
         transactions = Transactions.drawn(random, "transactions")
         random = Random(f"{seed} harder transactions")
         harder = random.random() < HARDER_RATE
-        drawn = (transactions.made_harder(random) if harder else transactions,)
+        return (transactions.made_harder(random) if harder else transactions,)
+    random = Random(f"{seed} assigning coordinators")
+    if random.random() < ASSIGNED_RATE and not _is_rare(drawn):
+        others = drawn[: random.choice((0, 0, WORKLOADS_MAX - 1))]
+        drawn = (*others, Assigned.drawn(random, "assigned"))
     return drawn
 
 

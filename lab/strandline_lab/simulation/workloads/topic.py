@@ -14,7 +14,7 @@ from strandline.auditing.recording import Recorder
 from strandline.auditing.reference import Logged, Span
 from strandline.client.admin.admin import Admin
 from strandline.consumer.consumer import Consumer
-from strandline.errors import InvalidReplicationFactor, StrandlineError, UnexpectedOffset
+from strandline.errors import BrokerNotAvailable, InvalidReplicationFactor, StrandlineError, UnexpectedOffset
 from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline_lab.simulation.stage import SYNCED, Acknowledged, Stage
@@ -49,6 +49,11 @@ class ClosedTopic:
         self._wrong: list[str] = []
         self._synced = False
         self._min_insync = MIN_INSYNC
+
+    def has_grown(self, partitions: int) -> None:
+        """The topic has this number of partitions by now."""
+        here = range(len(self.partitions), partitions)
+        self.partitions += [TopicPartition(self.name, number) for number in here]
 
     def recorder(self, name: str) -> Recorder:
         """A history for one more client."""
@@ -91,7 +96,11 @@ class ClosedTopic:
                 unique = f"{name} {record}".encode()
                 key, value = line(random, unique) if line is not None else (None, unique)
                 recorder.sent(record, key, value, partition)
-                sent = await producer.send(self.name, value, key, partition=partition)
+                try:
+                    sent = await producer.send(self.name, value, key, partition=partition)
+                except BrokerNotAvailable as error:  # it asks about a new partition
+                    recorder.failed(record, error)
+                    continue
                 sent.add_done_callback(partial(_settled, recorder, record, certain))
                 if certain:
                     sent.add_done_callback(self._acknowledged)

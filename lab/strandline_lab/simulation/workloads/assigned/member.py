@@ -1,0 +1,250 @@
+"""A member of a group whose coordinator assigns: one life as one process."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final, Literal
+
+from pydantic import BaseModel
+
+from strandline.auditing.recording import Recorder
+from strandline.client.reading.records import ConsumerRecord
+from strandline.consumer.consumer import Consumer
+from strandline.consumer.group.listener import RebalanceListener
+from strandline.errors import StrandlineError
+from strandline.host import Host
+from strandline.ids import TopicPartition
+from strandline.simulation.engine.hosts import SimulatedProcess
+from strandline_lab.auditing.commits import Committed
+from strandline_lab.simulation.stage import Stage
+from strandline_lab.simulation.workloads.assigned.recording import (
+    LOST,
+    REVOKED,
+    MemberRecord,
+    TappedTransport,
+)
+from strandline_lab.simulation.workloads.assigned.timing import AUTO_COMMIT_INTERVAL_MS, REBALANCE_MS
+from strandline_lab.simulation.workloads.workload import Pause
+
+Subscribes = Literal["steady", "all", "pattern"]
+Assignor = Literal["uniform", "range"]
+
+GET_MS_MAX: Final = 500
+RECORDS_MAX: Final = 4
+"""Records of one get call."""
+COMMIT_EVERY: Final = 5
+"""Get calls between two commits by hand."""
+REVOKED_S_MAX: Final = 2.0
+"""How long it tries to commit what it gives up."""
+WORK_S: Final = (0.01, 0.1)
+"""The work on one record, on average: a slow member nearly always has records in hand."""
+SLOW_RATE: Final = 0.002
+"""The part of all records with work that takes longer than the group waits for a member."""
+
+
+class AssignedMember(BaseModel, frozen=True, extra="forbid"):
+    """A member, in each of its lives."""
+
+    subscribes: Subscribes
+    """To the one topic that stays, to all of the group by their names, or to a pattern of these."""
+    assignor: Assignor | None
+    """That it asks for; None: none."""
+    by_hand: bool
+    """It commits its offsets itself."""
+    static: bool
+    """It returns under the name that it had (KIP-345)."""
+    work_s: Pause
+    """Its work on one record, on average."""
+
+    @staticmethod
+    def drawn(random: Random, static: float) -> AssignedMember:
+        return AssignedMember(
+            subscribes=random.choice(("steady", "all", "all", "pattern")),
+            assignor=random.choice((None, "uniform", "range")),
+            by_hand=random.random() < 2 / 3,
+            static=random.random() < static,
+            work_s=random.choice(WORK_S),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """What the members of a group have in common."""
+
+    group: str
+    steady: str
+    """The topic that stays; the names of all others begin with it."""
+    others: tuple[str, ...]
+    stage: Stage
+    wrong: list[str]
+    """Gets a sentence for each thing that must not be."""
+
+    def pattern(self) -> str:
+        return re.escape(self.steady) + ".*"
+
+
+class AssignedLife(RebalanceListener):
+    """The life of a member as one process."""
+
+    def __init__(
+        self, plan: AssignedMember, name: str, process: SimulatedProcess, recorder: Recorder, among: Among
+    ) -> None:
+        self._plan = plan
+        self.name = name
+        """The client's: all of its lives have it."""
+        self._among = among
+        self._stage = stage = among.stage
+        self._recorder = recorder
+        self._random = stage.random(process.name)
+        self.process = process
+        self.leave = asyncio.Event()
+        """Set to have the member leave in order."""
+        self.record = MemberRecord(process.name, lambda: stage.now_s)
+        self.acknowledged: list[Committed] = []
+        """Its commits by hand that were acknowledged."""
+        self._next: dict[TopicPartition, int] = {}
+        """Of its partitions: the offset after the last record that it has finished with."""
+
+    @property
+    def static(self) -> bool:
+        """True if it has a name that its next life has, too."""
+        return self._plan.static
+
+    @property
+    def owned(self) -> set[TopicPartition]:
+        """The partitions that it has now."""
+        return set(self._next)
+
+    def wants(self, topic: str) -> bool:
+        """Whether it subscribes to this topic of the group."""
+        return topic == self._among.steady or self._plan.subscribes != "steady"
+
+    async def run(self, host: Host) -> None:
+        """Raises StrandlineError if it cannot go on."""
+        among = self._among
+        self._consumer = consumer = self._new_consumer(host)
+        async with consumer:
+            match self._plan.subscribes:
+                case "pattern":
+                    consumer.subscribe(pattern=among.pattern(), listener=self)
+                case "all":
+                    consumer.subscribe([among.steady, *among.others], listener=self)
+                case "steady":
+                    consumer.subscribe([among.steady], listener=self)
+            await self._work_on(host)
+
+    def _new_consumer(self, host: Host) -> Consumer:
+        plan, record = self._plan, self.record
+        tapped = replace(host, transport=lambda key: TappedTransport(host.transport(key), record))
+        return Consumer(
+            self._stage.cluster.bootstrap,
+            host=tapped,
+            group_id=self._among.group,
+            group_protocol="consumer",
+            group_remote_assignor=plan.assignor,
+            group_instance_id=self.name if plan.static else None,
+            client_id=self.name,
+            offset_reset="earliest",
+            max_poll_interval_ms=REBALANCE_MS,
+            enable_auto_commit=not plan.by_hand,
+            auto_commit_interval_ms=AUTO_COMMIT_INTERVAL_MS,
+        )
+
+    async def _work_on(self, host: Host) -> None:
+        calls = 0
+        while not self.leave.is_set():
+            await self._work(host, await self._get())
+            calls += 1
+            if self._plan.by_hand and calls % COMMIT_EVERY == 0:
+                await self._commit()
+        if self._plan.by_hand:
+            await self._commit()
+
+    async def _get(self) -> list[ConsumerRecord]:
+        consumer = self._consumer
+        try:
+            found = await consumer.getmany(timeout_ms=GET_MS_MAX, max_records=RECORDS_MAX)
+            return [record for records in found.values() for record in records]
+        except StrandlineError as error:
+            if not error.retriable or consumer.error() is not None:
+                raise
+            return []
+
+    async def _work(self, host: Host, records: list[ConsumerRecord]) -> None:
+        """All records of a get call count as handled together."""
+        for record in records:
+            if record.topic == self._among.steady:
+                self._recorder.received(record.partition, [record])
+            if TopicPartition(record.topic, record.partition) not in self._next:
+                self._among.wrong.append(
+                    f"{self.process.name} got record {record.offset} of {record.topic}-{record.partition}, "
+                    "which it does not own"
+                )
+        for _ in records:
+            slow = self._random.random() < SLOW_RATE and not self._hurries
+            await host.clock.sleep(
+                REBALANCE_MS / 1000 * 1.5 if slow else self._random.expovariate(1 / self._work_s)
+            )
+        for record in records:
+            if record.topic == self._among.steady:
+                self._recorder.handled(record.partition, record.offset)
+            place = TopicPartition(record.topic, record.partition)
+            if place in self._next:
+                self._next[place] = record.offset + 1
+
+    @property
+    def _work_s(self) -> float:
+        return WORK_S[0] if self._hurries else self._plan.work_s
+
+    @property
+    def _hurries(self) -> bool:
+        """After the faults: what has piled up has to be done before the run ends."""
+        return self._stage.faults_ended.is_set()
+
+    async def _commit(self) -> None:
+        """Offsets that cannot be committed now go with the next commit, or to the next owner."""
+        offsets = {
+            place: offset
+            for place, offset in self._next.items()
+            if offset >= 0 and place.topic == self._among.steady
+        }
+        try:
+            await self._consumer.commit()
+        except StrandlineError:
+            return
+        at_ms = int(self._stage.now_s * 1000)
+        self.acknowledged += [
+            Committed(at_ms, self._among.group, *place, offset) for place, offset in offsets.items()
+        ]
+
+    # --- what it owns ------------------------------------------------------------------------
+
+    def on_assigned(self, added: set[TopicPartition]) -> None:
+        self._next |= dict.fromkeys(added, -1)
+        self.record.takes(added, self._consumer.group_metadata().member_id)
+        self._recorder.assigned(*self._of_steady(added))
+
+    async def on_revoked(self, removed: set[TopicPartition]) -> None:
+        try:
+            if self._plan.by_hand:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(REVOKED_S_MAX):
+                        await self._commit()
+        finally:
+            self._gives_up(removed, REVOKED)
+
+    def on_lost(self, lost: set[TopicPartition]) -> None:
+        self._gives_up(lost, LOST)
+
+    def _gives_up(self, places: set[TopicPartition], how: str) -> None:
+        for place in places:
+            self._next.pop(place, None)
+        self.record.gives_up(places, how)
+        self._recorder.unassigned(*self._of_steady(places), in_order=how == REVOKED)
+
+    def _of_steady(self, places: set[TopicPartition]) -> tuple[int, ...]:
+        return tuple(sorted(place.partition for place in places if place.topic == self._among.steady))
