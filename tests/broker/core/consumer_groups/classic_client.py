@@ -87,6 +87,12 @@ class ClassicClient:
         self.gone, self.owned = True, frozenset()
         self.play.stage.ask(LeaveGroup(GROUP, (LeavingMember(self.member, self.instance),)))
 
+    def lose_answers(self) -> None:
+        """The connection breaks: it asks again."""
+        if self._joining is not None or self._syncing is not None:
+            self._joining = self._syncing = None
+            self._stable = False
+
     def _asked(self, request: Asks[Any]) -> Any:
         return self.play.stage.answers.get(self.play.stage.ask(request))
 

@@ -126,8 +126,8 @@ GROUPS: Final = (
     Mutation(
         "a coordinator that loads a group drops its offsets",
         "G12",
-        _COORDINATOR,
-        "            group.offsets = known.offsets\n",
+        "strandline/broker/core/groups/assigned/kinds.py",
+        "    group.offsets = before.offsets\n",
         "",
         workloads=_GROUPS,
         seed=12,
