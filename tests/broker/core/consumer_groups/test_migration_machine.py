@@ -216,14 +216,15 @@ class Migration(RuleBasedStateMachine):
             self.play.stage.later(4)
         consumers = [client for client in self.play.clients.values() if client.epoch > 0]
         classic = [client for client in self.play.classic.values() if not client.gone]
-        wanted = {topic for client in (*consumers, *classic) for topic in client.topics}
+        wanted = {topic for client in consumers for topic in client.topics}
+        wanted |= {topic for each in classic for topic in each.topics}
         keys = {
             PartitionKey(topic.topic_id, PartitionId(number))
             for name in wanted
             if (topic := self.play.topics[name]) is not None
             for number in range(topic.partitions)
         }
-        owned = {key for client in (*consumers, *classic) for key in getattr(client, "keys", ())}
+        owned = {key for each in classic for key in each.keys}
         owned |= {key for client in consumers for key in client.owned}
         if consumers or not classic:
             assert owned == keys, (owned, keys)

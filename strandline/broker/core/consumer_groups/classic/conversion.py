@@ -60,8 +60,7 @@ def convert(change: Change, members: Sequence[Converted], epoch: int, topics: Se
         has = {key: epoch for key in assigned[member.member] if owners[key] == member.member}
         change.put(_member(member, said[member.member], has, revoking[member.member]))
         change.set_target(member.member, frozenset(has))
-    subscribed = change.group.subscribed()
-    change.see({name: topics[name] for name in subscribed if name in topics})
+    change.see(topics)
 
 
 def _member(

@@ -62,8 +62,7 @@ def join(change: Change, joins: ClassicJoin, old: ConsumerMember | None) -> Cons
     member = _updated(before, joins, said)
     if member != old:
         change.put(member)
-    subscribed = dict.fromkeys(said.topics)
-    change.see({name: topic for name, topic in joins.topics.items() if name in subscribed}, member.member)
+    change.see(joins.topics, member.member)
     changed = (member.topics, member.pattern) != (before.topics, before.pattern)
     name = member.instance or member.member
     if old is None:
