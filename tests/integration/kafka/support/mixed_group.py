@@ -21,7 +21,7 @@ from strandline_lab.auditing import member_ownership
 from strandline_lab.auditing.member_ownership import Change, MemberHistory
 from tests.integration.groups.support.group_members import Participant, new_group
 from tests.integration.kafka.support.aiokafka_member import AiokafkaMember
-from tests.integration.kafka.support.confluent_member import STATIC_SESSION_MS, ConfluentMember
+from tests.integration.kafka.support.confluent_member import CONSUMER, STATIC_SESSION_MS, ConfluentMember
 from tests.integration.kafka.support.heard import Heard
 from tests.integration.kafka.support.kafka_python_member import KafkaPythonMember
 from tests.waiting import eventually
@@ -51,13 +51,16 @@ class Member(Protocol):
 
 
 class StrandlineMember:
-    """With the default assignors of its protocol: cooperative in a group on `cooperative-sticky`."""
+    """With the default assignors of its protocol: cooperative in a group on `cooperative-sticky`, and of the
+    consumer protocol with CONSUMER."""
 
     def __init__(
         self, cluster: LocalCluster, group: str, topic: str, assignor: str, name: str, instance: str | None
     ) -> None:
         protocol = "cooperative" if assignor == COOPERATIVE_STICKY else "eager"
         settings: dict[str, Any] = {"client_id": name, "rebalance_protocol": protocol}
+        if assignor == CONSUMER:
+            settings = {"client_id": name, "group_protocol": CONSUMER}
         if instance is not None:
             settings |= {"group_instance_id": instance, "session_timeout_ms": STATIC_SESSION_MS}
         self._participant = Participant(cluster, group, **settings)
