@@ -11,7 +11,7 @@ from collections import Counter
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from strandline.errors import StrandlineError
 from strandline.ids import PartitionId, PartitionKey
@@ -35,6 +35,11 @@ class Migration(RuleBasedStateMachine):
         self.play.make("u", 2)
         self.cooperative = False
         self.sent: list[tuple[Client, int, str, bool]] = []
+
+    @initialize(cooperative=st.booleans())
+    def agree(self, cooperative: bool) -> None:
+        """All classic members have to agree on a protocol."""
+        self.cooperative = cooperative
 
     # --- members of the consumer protocol ----------------------------------------------------
 
@@ -109,8 +114,6 @@ class Migration(RuleBasedStateMachine):
         instance = INSTANCES.get(name)
         if instance is not None and "B" in self.play.clients:
             self.drop(self.play.clients["B"])
-        if not any(not each.gone for each in self.play.classic.values()):
-            self.cooperative = len(self.play.ids) % 2 == 1  # they have to agree on a protocol
         client = ClassicClient(self.play, name, topics, cooperative=self.cooperative, instance=instance)
         self.play.classic[name] = client
         client.act()

@@ -24,7 +24,7 @@ from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.subscriptions import CONSUMERS
 from strandline.broker.core.groups.state.turn import Turn
 from strandline.broker.core.groups.stored import StoredRecord
-from strandline.errors import GroupIdNotFound, InconsistentGroupProtocol, UnknownMemberId
+from strandline.errors import FencedInstanceId, GroupIdNotFound, InconsistentGroupProtocol, UnknownMemberId
 from strandline.vocabulary.groups import JOINS, ConsumerHeartbeat, Joined
 
 # --- up -------------------------------------------------------------------------------------------
@@ -116,6 +116,10 @@ def begin(turn: Turn, group: Group, consumers: Consumers, change: Change) -> Wai
     end_classic(group)
     group.set_consumers(consumers)
     for member_id, call in joining.items():
+        if member_id not in consumers.core.members:
+            # The member that joined is the same instance.
+            turn.answer(call, FencedInstanceId(f"member {member_id!r} of group {group.name} is replaced"))
+            continue
         member_now = step(change, member_id)
         await_sync(turn, group, member_now)
         answers.append((call, joined(consumers.core, member_now)))
