@@ -15,16 +15,17 @@ from strandline_lab.simulation.stage import Stage
 GET_MS_MAX = 500
 
 
-async def records(stage: Stage, host: Host, topic: str) -> list[ConsumerRecord]:
-    """All records of a topic, the partitions one after the other; none if there is no such topic."""
+async def records(stage: Stage, host: Host, topic: str, number: int | None = None) -> list[ConsumerRecord]:
+    """All records of a topic, or of one partition, the partitions one after the other; none if there is no
+    such topic."""
     found: list[ConsumerRecord] = []
     async with Consumer(stage.cluster.bootstrap, host=host, offset_reset="earliest") as consumer:
         try:
             numbers = await consumer.partitions_for(topic)
         except UnknownTopicOrPartition:
             return []
-        for number in numbers:
-            name = TopicPartition(topic, number)
+        for each in numbers if number is None else (number,):
+            name = TopicPartition(topic, each)
             end = (await consumer.end_offsets([name]))[name]
             consumer.assign([name])
             while await consumer.position(name) < end:

@@ -6,8 +6,8 @@ import pytest
 
 from strandline.ids import PartitionId, PartitionKey, TopicId
 from strandline.vocabulary.groups import ConsumerBeat
+from strandline_lab.simulation.member_records import LOST, REVOKED, MemberRecord
 from strandline_lab.simulation.workloads.assigned import ownership
-from strandline_lab.simulation.workloads.assigned.recording import LOST, REVOKED, MemberRecord
 
 TOPIC = TopicId("a" * 32)
 KEY = PartitionKey(TOPIC, PartitionId(0))

@@ -83,6 +83,9 @@ _EXPELLED: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GEN
 class KafkaConsumer:
     """The member of one group that reads all partitions of one topic. Used as an async context manager."""
 
+    commit_api = OFFSET_COMMIT
+    offsets_api = OFFSET_FETCH
+
     def __init__(
         self,
         client: KafkaClient,
@@ -160,22 +163,23 @@ class KafkaConsumer:
             if clock.monotonic() >= end:
                 return {}
 
-    async def commit(self) -> None:
-        """Commit the positions: what was handed out is finished. Raises StrandlineError."""
+    async def commit(self, note: str | None = None) -> None:
+        """Commit the positions, with these metadata: what was handed out is finished. Raises
+        StrandlineError."""
         known = {name: offset for name, offset in self._owned.items() if offset is not None}
         if not known:
             return
         topic = OfTopic(
             self._client.topic,
             tuple(
-                OffsetToCommit(name.partition, offset, self._epochs.get(name, UNKNOWN), None)
+                OffsetToCommit(name.partition, offset, self._epochs.get(name, UNKNOWN), note)
                 for name, offset in known.items()
             ),
         )
         request = OffsetCommitRequest(self._group, self._generation, self._member, (topic,), self._instance)
         try:
             connection = await self._to_coordinator()
-            answer = await self._client.ask(connection, OFFSET_COMMIT, request)
+            answer = await self._client.ask(connection, self.commit_api, request)
         except Disconnected as error:
             self._coordinator = None
             raise OutcomeUnknown(f"the commit has no answer: {error}") from None
@@ -435,9 +439,9 @@ class KafkaConsumer:
         if not names:
             return True
         topic = OfTopic(self._client.topic, tuple(name.partition for name in names))
-        request = OffsetFetchRequest((GroupWanted(self._group, (topic,)),))
+        request = OffsetFetchRequest((self._wanted(topic),))
         try:
-            answer = await self._client.ask(await self._to_coordinator(), OFFSET_FETCH, request)
+            answer = await self._client.ask(await self._to_coordinator(), self.offsets_api, request)
         except Disconnected:
             self._coordinator = None
             return False
@@ -450,6 +454,9 @@ class KafkaConsumer:
         for name, each in each_partition(found.topics):
             self._move(TopicPartition(name, each.partition), max(0, each.offset), each.leader_epoch)
         return True
+
+    def _wanted(self, topic: OfTopic[int]) -> GroupWanted:
+        return GroupWanted(self._group, (topic,))
 
     def _move(self, name: TopicPartition, offset: int, epoch: int) -> None:
         self._owned[name] = offset

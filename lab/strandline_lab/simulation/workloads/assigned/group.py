@@ -21,11 +21,14 @@ from strandline.client.admin.admin import Admin
 from strandline.errors import FencedInstanceId, StrandlineError, UnreleasedInstanceId
 from strandline.host import Host
 from strandline.ids import OFFSETS_TOPIC, TopicPartition
+from strandline.simulation.cluster import KAFKA_PORT
 from strandline_lab.auditing import commits, handling
 from strandline_lab.auditing.commits import Committed
 from strandline_lab.simulation.judging.judge import Problem
+from strandline_lab.simulation.member_records import MemberRecord
 from strandline_lab.simulation.stage import SYNCED, Stage
 from strandline_lab.simulation.workloads.assigned import ownership
+from strandline_lab.simulation.workloads.assigned.decisions import Written, findings
 from strandline_lab.simulation.workloads.assigned.member import Among, AssignedLife, AssignedMember
 from strandline_lab.simulation.workloads.assigned.timing import (
     INTERVAL_MS,
@@ -34,6 +37,7 @@ from strandline_lab.simulation.workloads.assigned.timing import (
     SESSION_MS,
 )
 from strandline_lab.simulation.workloads.assigned.topics import ChangingTopics
+from strandline_lab.simulation.workloads.assigned.written import decisions
 from strandline_lab.simulation.workloads.lives import Lives
 from strandline_lab.simulation.workloads.topic import ClosedTopic
 from strandline_lab.simulation.workloads.workload import Count, Pause, Workload, WorkloadPlan, joined
@@ -99,7 +103,8 @@ class Assigned(WorkloadPlan, frozen=True):
 
     @property
     def broker_settings(self) -> dict[str, Any]:
-        return {
+        kafka = {"kafka_port": KAFKA_PORT} if any(each.kafka for each in self.members) else {}
+        return kafka | {
             "group_consumer_session_timeout_ms": SESSION_MS,
             "group_consumer_heartbeat_interval_ms": INTERVAL_MS,
             "reconcile_ms": RECONCILE_MS,
@@ -135,6 +140,8 @@ class _Group(Workload):
             holds=lambda life: map(str, life.owned),
         )
         self._committed: list[Committed] = []
+        self._decided: list[Written] = []
+        """What coordinators wrote of the group."""
 
     async def prepare(self) -> None:
         await self._admin.run(self._prepare(self._admin.host))
@@ -206,6 +213,10 @@ class _Group(Workload):
 
     async def _finish(self, host: Host) -> None:
         await self._topic.read_all(host)
+        await self._until_peace(host)
+        self._decided = await decisions(self._stage, host, self._among.group)
+
+    async def _until_peace(self, host: Host) -> None:
         until_s = self._stage.now_s + PEACE_S_MAX
         async with Admin(self._stage.cluster.bootstrap, host=host) as admin:
             while missing := await self._missing(admin):
@@ -250,7 +261,6 @@ class _Group(Workload):
 
     def problems(self) -> list[Problem]:
         lives = [life for life, _ in self._lives.ended]
-        records = [life.record for life in lives]
         acknowledged = [commit for life in lives for commit in life.acknowledged]
         handled: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
         for history in self._topic.histories:
@@ -267,13 +277,21 @@ class _Group(Workload):
         lines = self._topic.problems() + [each.sentence for each in found] + self._lives.defects
         lines += dict.fromkeys(self._wrong)
         lines += self._ended()
-        lines += ownership.two_owners(records)
-        lines += ownership.unsaid(records)
-        lines += ownership.fallen_epochs(records)
+        lines += self._misassigned([life.record for life in lives])
         for place, offsets in log.items():
             if missing := sorted(set(offsets) - handled[place]):
                 lines.append(f"{place} has {len(missing)} records that no member handled, first {missing[0]}")
         return [Problem(self._plan.kind, line) for line in lines]
+
+    def _misassigned(self, records: list[MemberRecord]) -> Iterator[str]:
+        """What coordinators knew may be lost by design, and then that of members is gone too."""
+        lossy = self._stage.isr_history.losses()
+        if any(topic == OFFSETS_TOPIC for topic, _ in lossy):
+            return
+        yield from ownership.two_owners(records)
+        yield from ownership.unsaid(records)
+        yield from ownership.fallen_epochs(records)
+        yield from findings(self._decided, [each for record in records for each in record.commits])
 
     def _ended(self) -> Iterator[str]:
         """Only another process of its instance ends a member."""
@@ -285,6 +303,7 @@ class _Group(Workload):
         return {
             "records": len(self._topic.log),
             "handled": sum(isinstance(e, Handled) for h in self._topic.histories for e in h.events),
+            "decisions": len(self._decided),
             "lives": len(self._lives.ended),
             "heartbeats": sum(len(life.record.beats) for life, _ in self._lives.ended),
             "partitions given": sum(len(life.record.held) for life, _ in self._lives.ended),

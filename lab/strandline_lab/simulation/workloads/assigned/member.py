@@ -20,13 +20,15 @@ from strandline.host import Host
 from strandline.ids import TopicPartition
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline_lab.auditing.commits import Committed
-from strandline_lab.simulation.stage import Stage
-from strandline_lab.simulation.workloads.assigned.recording import (
+from strandline_lab.simulation.kafka.assigned import AssignedKafkaConsumer, Wish
+from strandline_lab.simulation.kafka.client import KafkaClient
+from strandline_lab.simulation.member_records import (
     LOST,
     REVOKED,
     MemberRecord,
     TappedTransport,
 )
+from strandline_lab.simulation.stage import Stage
 from strandline_lab.simulation.workloads.assigned.timing import AUTO_COMMIT_INTERVAL_MS, REBALANCE_MS
 from strandline_lab.simulation.workloads.workload import Pause
 
@@ -59,6 +61,10 @@ class AssignedMember(BaseModel, frozen=True, extra="forbid"):
     """It returns under the name that it had (KIP-345)."""
     work_s: Pause
     """Its work on one record, on average."""
+    kafka: bool = False
+    """It is a Kafka client, and commits its offsets itself."""
+    first: bool = False
+    """A Kafka client speaks version 0 of ConsumerGroupHeartbeat: it gets its id, and knows no patterns."""
 
     @staticmethod
     def drawn(random: Random, static: float) -> AssignedMember:
@@ -68,7 +74,14 @@ class AssignedMember(BaseModel, frozen=True, extra="forbid"):
             by_hand=random.random() < 2 / 3,
             static=random.random() < static,
             work_s=random.choice(WORK_S),
-        )
+        ).or_kafka(random)
+
+    def or_kafka(self, random: Random) -> AssignedMember:
+        """The same, or as a Kafka client."""
+        if random.random() < 1 / 2:
+            return self
+        first = self.subscribes != "pattern" and random.random() < 1 / 2
+        return self.model_copy(update={"kafka": True, "by_hand": True, "first": first})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +95,9 @@ class Among:
     stage: Stage
     wrong: list[str]
     """Gets a sentence for each thing that must not be."""
+
+    def topics(self, subscribes: Subscribes) -> tuple[str, ...]:
+        return (self.steady,) if subscribes == "steady" else (self.steady, *self.others)
 
     def pattern(self) -> str:
         return re.escape(self.steady) + ".*"
@@ -106,6 +122,7 @@ class AssignedLife(RebalanceListener):
         self.record = MemberRecord(process.name, lambda: stage.now_s)
         self.acknowledged: list[Committed] = []
         """Its commits by hand that were acknowledged."""
+        self._commits = 0
         self._next: dict[TopicPartition, int] = {}
         """Of its partitions: the offset after the last record that it has finished with."""
 
@@ -125,17 +142,33 @@ class AssignedLife(RebalanceListener):
 
     async def run(self, host: Host) -> None:
         """Raises StrandlineError if it cannot go on."""
-        among = self._among
-        self._consumer = consumer = self._new_consumer(host)
+        among, subscribes = self._among, self._plan.subscribes
+        consumer = self._new_kafka_consumer() if self._plan.kafka else self._new_consumer(host)
+        self._consumer = consumer
         async with consumer:
-            match self._plan.subscribes:
-                case "pattern":
-                    consumer.subscribe(pattern=among.pattern(), listener=self)
-                case "all":
-                    consumer.subscribe([among.steady, *among.others], listener=self)
-                case "steady":
-                    consumer.subscribe([among.steady], listener=self)
+            if isinstance(consumer, AssignedKafkaConsumer):
+                consumer.subscribe([among.steady], self)
+            elif subscribes == "pattern":
+                consumer.subscribe(pattern=among.pattern(), listener=self)
+            else:
+                consumer.subscribe(among.topics(subscribes), listener=self)
             await self._work_on(host)
+
+    def _new_kafka_consumer(self) -> AssignedKafkaConsumer:
+        plan, among = self._plan, self._among
+        random = self._stage.random(f"{self.process.name} client")
+        pattern = among.pattern() if plan.subscribes == "pattern" else None
+        return AssignedKafkaConsumer(
+            KafkaClient(
+                self.process, self._stage.cluster.kafka_bootstrap, among.steady, random, among.wrong,
+                flexible=random.random() < 1 / 2,
+            ),
+            among.group,
+            Wish(among.topics(plan.subscribes), pattern, plan.assignor, 0 if plan.first else 1),
+            self.record,
+            instance=self.name if plan.static else None,
+            rebalance_timeout_ms=REBALANCE_MS,
+        )  # fmt: skip
 
     def _new_consumer(self, host: Host) -> Consumer:
         plan, record = self._plan, self.record
@@ -206,14 +239,20 @@ class AssignedLife(RebalanceListener):
         return self._stage.faults_ended.is_set()
 
     async def _commit(self) -> None:
-        """Offsets that cannot be committed now go with the next commit, or to the next owner."""
+        """Offsets that cannot be committed now go with the next commit, or to the next owner. Each commit has
+        metadata of its own."""
+        self._commits += 1
+        note = f"{self.process.name} commit {self._commits}"
         offsets = {
             place: offset
             for place, offset in self._next.items()
             if offset >= 0 and place.topic == self._among.steady
         }
         try:
-            await self._consumer.commit()
+            if isinstance(self._consumer, Consumer):
+                await self._consumer.commit({place: (offset, note) for place, offset in offsets.items()})
+            else:
+                await self._consumer.commit(note)
         except StrandlineError:
             return
         at_ms = int(self._stage.now_s * 1000)

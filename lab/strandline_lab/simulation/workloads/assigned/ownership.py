@@ -14,7 +14,7 @@ from typing import Final
 
 from strandline.ids import PartitionKey
 from strandline.vocabulary.groups import JOINS
-from strandline_lab.simulation.workloads.assigned.recording import LOST, Beat, Held, MemberRecord
+from strandline_lab.simulation.member_records import LOST, Beat, Held, MemberRecord
 from strandline_lab.simulation.workloads.assigned.timing import REBALANCE_MS, SESSION_MS
 
 DRIFT: Final = 0.999

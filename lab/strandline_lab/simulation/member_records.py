@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from strandline.errors import Outcome, StrandlineError
 from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response, Stream, Transport
-from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat
+from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat, OffsetCommit
 
 REVOKED: Final = "revoked"
 LOST: Final = "lost"
@@ -50,6 +50,14 @@ class Held:
     """REVOKED or LOST; empty: the process ended with it."""
 
 
+class CommitTry(NamedTuple):
+    """A commit as it was sent. `note`: its metadata."""
+
+    member: str
+    epoch: int
+    note: str
+
+
 @dataclass(slots=True)
 class MemberRecord:
     """One process of a member."""
@@ -57,10 +65,15 @@ class MemberRecord:
     name: str
     now: Callable[[], float]
     """Virtual seconds."""
+    commits: list[CommitTry] = field(default_factory=list)
     beats: list[Beat] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     _ids: dict[str, TopicId] = field(default_factory=dict)
     """Of the topics in the last assignments."""
+
+    def knows(self, topics: Mapping[str, TopicId]) -> None:
+        """These topics were given, by name."""
+        self._ids |= topics
 
     def begins(self, topic: str, key: PartitionKey, member: str) -> None:
         self.held.append(Held(key, topic, member, self.now()))
@@ -93,7 +106,7 @@ class MemberRecord:
 
     def is_answered(self, beat: Beat, answer: ConsumerBeat) -> None:
         beat.answered_s, beat.answer_epoch, beat.assignment = self.now(), answer.epoch, answer.assignment
-        self._ids |= {name: topic_id for topic_id, name in answer.names.items()}
+        self.knows({name: topic_id for topic_id, name in answer.names.items()})
 
     def is_refused(self, beat: Beat, error: int) -> None:
         beat.answered_s, beat.error = self.now(), error
@@ -109,6 +122,10 @@ class TappedTransport:
     async def call(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
+        if isinstance(request, OffsetCommit):
+            notes = {each.metadata for each in request.offsets.values()}
+            tries = [CommitTry(request.member, request.generation, note) for note in sorted(notes)]
+            self._record.commits += tries
         if not isinstance(request, ConsumerHeartbeat):
             return await self._inner.call(address, method, request, timeout_s=timeout_s)
         beat = self._record.asks(request.member, request.epoch, request.owned)
