@@ -1333,6 +1333,7 @@ class DescribedMember(_message.Message):
     TOPICS_FIELD_NUMBER: _builtins.int
     TARGET_FIELD_NUMBER: _builtins.int
     REVOKING_FIELD_NUMBER: _builtins.int
+    CLASSIC_FIELD_NUMBER: _builtins.int
     member: _builtins.str
     instance: _builtins.str
     client_id: _builtins.str
@@ -1341,6 +1342,8 @@ class DescribedMember(_message.Message):
     assignment: _builtins.bytes
     epoch: _builtins.int
     """of a member whose coordinator assigns, as the rest; 0 of others"""
+    classic: _builtins.bool
+    """a member of the classic protocol in a group whose coordinator assigns"""
     @_builtins.property
     def owned(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupPartition]:
         """as the member reported"""
@@ -1369,10 +1372,11 @@ class DescribedMember(_message.Message):
         topics: _abc.Iterable[_builtins.str] | None = ...,
         target: _abc.Iterable[Global___GroupPartition] | None = ...,
         revoking: _abc.Iterable[Global___GroupPartition] | None = ...,
+        classic: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment", b"assignment", "client_id", b"client_id", "epoch", b"epoch", "host", b"host", "instance", b"instance", "member", b"member", "metadata", b"metadata", "owned", b"owned", "revoking", b"revoking", "target", b"target", "topics", b"topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment", b"assignment", "classic", b"classic", "client_id", b"client_id", "epoch", b"epoch", "host", b"host", "instance", b"instance", "member", b"member", "metadata", b"metadata", "owned", b"owned", "revoking", b"revoking", "target", b"target", "topics", b"topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -430,6 +430,8 @@ class DescribedMember:
     """What the member is to have."""
     revoking: tuple[TopicPartition, ...] = ()
     """What it has yet to give up, and so keeps from others."""
+    classic: bool = False
+    """True for a member of the classic protocol in a group whose coordinator assigns."""
 
 
 @dataclass(frozen=True, slots=True)

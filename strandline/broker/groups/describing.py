@@ -48,4 +48,5 @@ def _as_member(member: DescribedConsumer, names: Mapping[TopicId, str]) -> Descr
         member.topics,
         named(member.target),
         named(member.revoking),
+        member.classic,
     )

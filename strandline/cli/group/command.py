@@ -118,6 +118,7 @@ def _show(invocation: Invocation, view: GroupView) -> None:
                 "client",
                 "host",
                 "epoch" if assigns else "rebalances",
+                *["protocol"] * assigns,
                 "assigned",
                 "owned",
             ),
@@ -128,6 +129,7 @@ def _show(invocation: Invocation, view: GroupView) -> None:
                     m.client_id,
                     m.host,
                     m.epoch if assigns else m.rebalance_protocol,
+                    *[m.protocol] * assigns,
                     compact(m.assigned),
                     compact(m.owned),
                 )

@@ -42,6 +42,7 @@ def view_json(view: GroupView) -> dict[str, Any]:
                 "topics": None if member.topics is None else list(member.topics),
                 "assigned": None if member.assigned is None else by_topic(member.assigned),
                 "owned": by_topic(member.owned),
+                "protocol": member.protocol,
                 "epoch": member.epoch or None,
                 "revoking": by_topic(member.revoking),
             }

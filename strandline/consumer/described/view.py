@@ -15,7 +15,7 @@ from typing import Final
 
 from strandline.errors import InconsistentGroupProtocol
 from strandline.ids import NO_EPOCH, TopicPartition
-from strandline.vocabulary.groups import CONSUMER, CommittedOffset, DescribedGroup, DescribedMember
+from strandline.vocabulary.groups import CLASSIC, CONSUMER, CommittedOffset, DescribedGroup, DescribedMember
 from strandline.vocabulary.log import ListedEpochEnd, ListedOffset
 from strandline.vocabulary.log_position import Match, compare, same_topic
 from strandline.vocabulary.metadata import Endpoint
@@ -58,6 +58,8 @@ class MemberView:
     """Of a member whose coordinator assigns; 0 of others."""
     revoking: tuple[TopicPartition, ...] = ()
     """What it has yet to give up."""
+    protocol: str = CLASSIC
+    """Classic or consumer: a group whose coordinator assigns may have members of both."""
 
     @property
     def name(self) -> str:
@@ -175,6 +177,7 @@ def _assigned_member(member: DescribedMember) -> MemberView:
         tuple(sorted(member.owned)),
         member.epoch,
         tuple(sorted(member.revoking)),
+        CLASSIC if member.classic else CONSUMER,
     )
 
 

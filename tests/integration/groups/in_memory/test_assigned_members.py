@@ -8,11 +8,10 @@ import pytest
 
 from strandline import Admin, Consumer, TopicPartition
 from strandline.consumer.described.reading import read_group
-from strandline.errors import GroupIdNotFound, InvalidRequest, UnsupportedAssignor
+from strandline.errors import InvalidRequest, UnsupportedAssignor
 from strandline.testing import MemoryCluster
 from tests.integration.groups.support.group_members import (
     Members,
-    Participant,
     loading,
     new_group,
     new_topic,
@@ -164,20 +163,6 @@ async def test_a_rebalance_cannot_be_asked_for(cluster: MemoryCluster) -> None:
         await members.settled(first, partitions=1)
         with pytest.raises(InvalidRequest, match="its coordinator assigns anew when"):
             first.consumer.enforce_rebalance("please")
-
-
-async def test_a_group_whose_leader_assigns_does_not_take_the_member(cluster: MemoryCluster) -> None:
-    topic = await new_topic(cluster, 1)
-    async with Members(cluster, [topic]) as members:
-        first = await members.join()
-        await members.settled(first, partitions=1)
-        refused = Participant(cluster, members.group, group_protocol="consumer")
-        async with Consumer(
-            cluster.bootstrap, group_id=members.group, group_protocol="consumer", host=cluster.host
-        ) as consumer:
-            consumer.subscribe([topic], listener=refused.heard)
-            with pytest.raises(GroupIdNotFound, match="not of the consumer protocol"):
-                await consumer.getmany(timeout_ms=10_000)
 
 
 async def test_offsets_are_committed_and_found_by_the_next_member(cluster: MemoryCluster) -> None:

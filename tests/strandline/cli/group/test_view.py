@@ -51,6 +51,7 @@ def test_the_json_shape_is_the_documented_one() -> None:
                 "topics": ["t"],
                 "assigned": {"t": [0]},
                 "owned": {},
+                "protocol": "classic",
                 "epoch": None,
                 "revoking": {},
             }
