@@ -36,7 +36,7 @@ TRANSACTIONS: Final = (
         "    if error is not None and not (write.wanted and write.wanted.ending):\n"
         "        _not_written(turn, entry, write, error)\n",
         workloads=_TRANSACTIONS,
-        seed=14,
+        seed=373,
     ),
     Mutation(
         "a commit is answered although the transaction was aborted for its timeout",
@@ -98,7 +98,7 @@ TRANSACTIONS: Final = (
         "        entry.deadline_s = turn.start(entry.transactional_id, max(left_ms, 0))\n",
         faults=("set the dates of coordinators apart",),
         workloads=_TRANSACTIONS,
-        seed=381,
+        seed=412,
     ),
     Mutation(
         "no transaction runs out of time",
@@ -107,7 +107,7 @@ TRANSACTIONS: Final = (
         "turn.write(entry, decisions.timed_out(held, turn.now.wall_ms), reason=AbortReason.TIMEOUT)\n",
         "return\n",
         workloads=_TRANSACTIONS,
-        seed=14,
+        seed=33,
     ),
     Mutation(
         "a leader appends what the coordinator does not know",
@@ -116,7 +116,7 @@ TRANSACTIONS: Final = (
         "answers[name] or Transactional(producer, guard)",
         "Transactional(producer, guard) if answers else answers[name]",
         workloads=_TRANSACTIONS,
-        seed=14,
+        seed=41,
     ),
     Mutation(
         "a new producer gets the epoch of the one before it",
