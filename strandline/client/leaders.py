@@ -158,41 +158,55 @@ class _Lookup(Generic[Query, Answer]):
     async def _ask_leaders(self, names: list[TopicPartition], deadline: float, attempt: int) -> None:
         """Ask each leader once, all leaders at the same time."""
         failed: dict[TopicPartition, StrandlineError] = {}
-        by_broker: dict[int, list[TopicPartition]] = {}
+        by_broker: dict[int, list[tuple[TopicPartition, int]]] = {}
         for name in names:
             try:
                 leader = await self._cluster.led_by(name)
             except StrandlineError as error:
                 failed[name] = error
             else:
-                by_broker.setdefault(leader.broker, []).append(name)
+                by_broker.setdefault(leader.broker, []).append((name, leader.epoch))
         size = self._questions.at_once_max
         for broker, led in by_broker.items():
             for start in range(0, len(led), size):
-                self._tasks.create_task(self._ask(broker, led[start : start + size], deadline, attempt))
+                asked = dict(led[start : start + size])
+                self._tasks.create_task(self._ask(broker, asked, deadline, attempt))
         await self._failed(failed, deadline, attempt)
 
-    async def _ask(self, broker: int, names: list[TopicPartition], deadline: float, attempt: int) -> None:
-        queries = [self._questions.queries[name] for name in names]
+    async def _ask(
+        self, broker: int, asked: Mapping[TopicPartition, int], deadline: float, attempt: int
+    ) -> None:
+        """Ask a broker about partitions that it leads, in these epochs."""
+        queries = [self._questions.queries[name] for name in asked]
         try:
             given = await self._cluster.call(broker, self._questions.method, queries)
         except StrandlineError as error:
-            await self._failed(dict.fromkeys(names, error), deadline, attempt)
+            await self._failed(dict.fromkeys(asked, error), deadline, attempt)
             return
         answers = {answer.name: answer for answer in given}
         found: dict[TopicPartition, Answer | StrandlineError] = {}
         failed: dict[TopicPartition, StrandlineError] = {}
-        for name in names:
+        replaced: list[TopicPartition] = []
+        for name, epoch in asked.items():
             answer = answers.get(name)
             if answer is None:
                 failed[name] = LeaderNotAvailable(f"broker {broker} said nothing about {name}")
             elif answer.error is not None:
                 failed[name] = answer.error
+            elif self._is_replaced(name, epoch):
+                replaced.append(name)
             else:
                 found[name] = answer
         if found:
             self.ended.put_nowait(found)
+        self.begin(replaced, deadline, attempt)
         await self._failed(failed, deadline, attempt)
+
+    def _is_replaced(self, name: TopicPartition, epoch: int) -> bool:
+        """A newer leader is known than the one that answered. A paused leader may answer with what was true
+        before its successor was asked, so a high watermark could fall."""
+        leader = self._cluster.leader(name)
+        return leader is not None and leader.epoch > epoch
 
     async def _failed(
         self, failed: Mapping[TopicPartition, StrandlineError], deadline: float, attempt: int
