@@ -5,12 +5,12 @@ from __future__ import annotations
 from strandline.broker.core.consumer_groups.target import ASSIGNORS
 from strandline.broker.core.coordinators.names import wrong_text
 from strandline.config.limits import GROUP_ID_LENGTH_MAX
-from strandline.errors import InvalidRequest, UnsupportedAssignor
+from strandline.errors import InvalidRequest, UnknownMemberId, UnsupportedAssignor
 from strandline.vocabulary.groups import AS_BEFORE, JOINS, LEAVES, LEAVES_FOR_A_WHILE, ConsumerHeartbeat
 
 
 def check_beat(request: ConsumerHeartbeat, *, member_bytes_max: int, timeout_ms_max: int) -> None:
-    """Raises InvalidRequest, UnsupportedAssignor."""
+    """Raises InvalidRequest, UnsupportedAssignor, UnknownMemberId."""
     if not request.member.strip():
         raise InvalidRequest("a heartbeat without a member id: make one, and keep it for the whole process")
     for what, value in (
@@ -38,6 +38,10 @@ def check_beat(request: ConsumerHeartbeat, *, member_bytes_max: int, timeout_ms_
 def _check_epoch(request: ConsumerHeartbeat, timeout_ms_max: int) -> None:
     """Checks what a member has to say at each step of its life."""
     if request.epoch == JOINS:
+        if _says_nothing(request):
+            raise UnknownMemberId(
+                f"member {request.member!r} has left: it joins again with all that it wants"
+            )
         if request.rebalance_timeout_ms == AS_BEFORE:
             raise InvalidRequest("a member that joins without a rebalance timeout")
         if request.owned is None or request.owned:
@@ -55,3 +59,11 @@ def _check_epoch(request: ConsumerHeartbeat, timeout_ms_max: int) -> None:
             f"rebalance timeout of {request.rebalance_timeout_ms} ms, not between 0 and {timeout_ms_max} ms",
             limit=timeout_ms_max,
         )
+
+
+def _says_nothing(request: ConsumerHeartbeat) -> bool:
+    """As the heartbeat of a member that goes on. librdkafka before 2.15 sends one with epoch 0 after it left
+    because of its `max.poll.interval.ms` (librdkafka#5541). It ends for good if it hears that the request is
+    invalid, as from Kafka, and joins again if it hears that the member is not known."""
+    subscription = request.topics, request.pattern, request.owned
+    return request.rebalance_timeout_ms == AS_BEFORE and all(each is None for each in subscription)

@@ -8,6 +8,7 @@ reader.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -33,6 +34,8 @@ class Group(RuleBasedStateMachine):
         self.sent: list[tuple[Client, int, str, bool]] = []
         """Heartbeats whose answers wait for the log: the epoch before, the token, and whether its sender
         begins what it may read when it has the answer."""
+        self.unheard: dict[str, None] = {}
+        """Members that have no answer to their last subscription: they say it again, as real ones do."""
 
     # --- what members do ---------------------------------------------------------------------
 
@@ -51,7 +54,7 @@ class Group(RuleBasedStateMachine):
         client = self.play.clients.get(name)
         if client is None or client.epoch <= 0 or self.waits(client):
             return
-        said = {}
+        said: dict[str, Any] = {"topics": client.topics} if name in self.unheard else {}
         if gives:
             client.owned &= client.assigned
             said["owned"] = tuple(sorted(client.owned))
@@ -64,6 +67,7 @@ class Group(RuleBasedStateMachine):
         if client is None or client.epoch <= 0 or self.waits(client):
             return
         client.topics = topics
+        self.unheard[name] = None
         self.sent.append((client, client.epoch, self.play.send(client, client.epoch, topics=topics), False))
         self.take()
 
@@ -84,6 +88,7 @@ class Group(RuleBasedStateMachine):
     def drop(self, client: Client) -> None:
         client.epoch, client.owned, client.assigned = 0, frozenset(), frozenset()
         self.sent = [each for each in self.sent if each[0] is not client]
+        self.unheard.pop(client.member, None)
 
     def waits(self, client: Client) -> bool:
         return any(each[0] is client for each in self.sent)
@@ -98,6 +103,7 @@ class Group(RuleBasedStateMachine):
             answer = self.play.take(client, token)
             if isinstance(answer, ConsumerBeat):
                 assert answer.epoch >= before
+                self.unheard.pop(client.member, None)
                 if gives:
                     client.owned = client.assigned
             else:
