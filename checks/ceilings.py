@@ -20,7 +20,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "strandline/cli": 7_150,
     "strandline/client": 6_150,
     "strandline/config": 1_810,
-    "strandline/console": 13_640,
+    "strandline/console": 13_690,
     "strandline/consumer": 6_940,
     "strandline/controller": 9_450,
     "strandline/errors": 740,
@@ -48,7 +48,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
     "lab/strandline_lab/simulation": 14_850,
-    "tests": 148_270,
+    "tests": 149_300,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

@@ -29,6 +29,8 @@ def event_value(event: GroupEvent) -> bytes:
     for name, text in (("member", event.member), ("reason", event.reason), ("caused_by", event.caused_by)):
         if text:
             fields[name] = text
+    if event.type:
+        fields["type"] = event.type
     if event.task:
         fields["task"] = event.task
     for name, number in (

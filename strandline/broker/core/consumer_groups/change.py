@@ -38,7 +38,7 @@ from strandline.ids import PartitionKey
 class Change:
     """`before`: the members that were touched as they were, None for a new one, in order."""
 
-    __slots__ = ("_name", "_now_ms", "_records", "before", "bumped", "group", "moved", "targeted")
+    __slots__ = ("_name", "_now_ms", "_records", "before", "bumped", "gone", "group", "moved", "targeted")
 
     def __init__(self, name: str, group: ConsumerGroup, now_ms: int) -> None:
         self.group = group
@@ -47,6 +47,8 @@ class Change:
         """True if the group's epoch has risen."""
         self.targeted: dict[str, None] = {}
         """The members whose target is another one."""
+        self.gone: dict[str, str] = {}
+        """Why members are out."""
         self.moved: dict[str, None] = {}
         """The members that were in the group before, when it was of another kind."""
         self._name = name
@@ -81,6 +83,7 @@ class Change:
         """Another process of the same instance takes the place of the old one, with its target."""
         target = self.group.targets.get(old.member)
         self.remove(old.member)
+        self.gone[old.member] = f"member {member.member} took the place of instance {old.instance}"
         if target is not None:
             self.set_target(member.member, target)
         self.put(member)

@@ -26,6 +26,7 @@ def leave(change: Change, request: ConsumerHeartbeat) -> ConsumerBeat:
 def take_out(change: Change, member: ConsumerMember, why: str) -> None:
     """`why` goes on after the member's name."""
     change.remove(member.member)
+    change.gone[member.member] = why
     change.bump(f"member {member.instance or member.member} {why}", member.member)
     change.settle()
 

@@ -20,6 +20,7 @@ class EventKind(Enum):
     MEMBER_JOINED = "member_joined"
     MEMBER_LEFT = "member_left"
     ASSIGNED = "assigned"
+    REVOKING = "revoking"
     REVOKED = "revoked"
     LOST = "lost"
     TASK_LEARNING = "task_learning"
@@ -54,6 +55,8 @@ class GroupEvent:
     lag: int = -1
     records_per_s: float = -1
     remaining_ms: int = -1
+    type: str = ""
+    """That of a group whose coordinator assigns; empty for any other."""
 
 
 @dataclass(frozen=True, slots=True)

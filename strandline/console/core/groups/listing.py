@@ -8,12 +8,16 @@ from typing import Final
 
 from strandline.vocabulary.groups import ListedGroup
 
-STATES: Final = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead")
+STATES: Final = (
+    "Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Empty", "Dead"
+)  # fmt: skip
 """The states of groups (docs/use/groups.md)."""
 KINDS: Final = {
     "Stable": "good",
     "PreparingRebalance": "warn",
     "CompletingRebalance": "warn",
+    "Assigning": "warn",
+    "Reconciling": "warn",
     "Dead": "bad",
 }
 """How a state looks beside its word; any other is quiet."""
@@ -21,6 +25,8 @@ WORDS: Final = {
     "Stable": "stable",
     "PreparingRebalance": "rebalancing: members join",
     "CompletingRebalance": "rebalancing: waits for the assignment",
+    "Assigning": "assigning: its topics are looked at",
+    "Reconciling": "reconciling: members go to their targets",
     "Empty": "empty",
     "Dead": "dead",
 }

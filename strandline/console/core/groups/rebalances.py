@@ -2,9 +2,10 @@
 Pure.
 
 A rebalance begins with `rebalance_started`, has the generation that follows, and ends when the assignment of
-that generation is there, when another rebalance interrupts it, or when no member is left. What members report
-afterwards (`assigned`) belongs to it by its generation. Members come and go, and partitions are given up,
-before `rebalance_started` says so: those belong to the rebalance that follows.
+that generation is there, when another rebalance interrupts it, or when no member is left. In a group whose
+coordinator assigns, it ends when each member has reached its epoch. What members report afterwards
+(`assigned`) belongs to it by its generation. Members come and go, and partitions are given up, before
+`rebalance_started` says so: those belong to the rebalance that follows.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Departure(Enum):
 _DEPARTURES: Final = (
     ("left", Departure.LEFT),
     ("not heard of", Departure.TIMED_OUT),
+    ("was silent", Departure.TIMED_OUT),
     ("did not ", Departure.TOO_SLOW),
     ("member ", Departure.REPLACED),
 )
@@ -121,6 +123,8 @@ class Rebalance:
     generation: int | None = None
     ended_ms: int | None = None
     end: End = End.UNDER_WAY
+    waited_for: str = ""
+    """The member that gave partitions up last, of a group whose coordinator assigns."""
     changes: Changes = field(default_factory=Changes)
     event: str | None = None
     """The id of the event that says so."""
@@ -182,6 +186,7 @@ class _Fold:
                 current = self.under_way() or self.begin(event, None, event_id)
                 current.generation, current.end = event["generation"], End.STABLE
                 current.ended_ms = event["at_ms"]
+                current.waited_for = text_of(event, "caused_by")
             case "assigned":
                 self._of_generation(event["generation"]).note(event)
             case "member_joined" | "member_left" | "revoked" | "lost":

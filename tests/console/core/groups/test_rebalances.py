@@ -158,3 +158,24 @@ def test_the_newest_rebalances_and_a_bounded_number_of_names_are_kept() -> None:
     assert newest.reason == f"r{REBALANCES_MAX + 2}"
     assert len(newest.changes.joined) == len(newest.changes.moves["a"].gave_up) == NAMES_MAX
     assert newest.changes.cut
+
+
+def test_an_epoch_ends_when_all_members_are_there_and_names_who_was_waited_for() -> None:
+    """Of a group whose coordinator assigns: what a member gets later is a part of it, too."""
+    log = Log().add("member_joined", 3, member="b", type="consumer")
+    log.add("rebalance_started", 3, reason="member b joined", caused_by="b", type="consumer")
+    log.add("generation_started", 3).add("revoking", 3, member="a", partitions={"t": [1]})
+    log.add("revoked", 2, member="a", partitions={"t": [1]})
+    log.add("assigned", 3, member="b", partitions={"t": [1]})
+    log.add("generation_stable", 3, reason="member a gave partitions up last", caused_by="a")
+    (only,) = log.read().rebalances
+    assert (only.generation, only.end, only.waited_for, only.took_ms) == (3, End.STABLE, "a", 5_000)
+    assert only.changes.moves == {"a": Moves(gave_up=names(1)), "b": Moves(got=names(1))}
+    log.add("lost", 3, member="b", partitions={"t": [1]}, reason="was silent for 45000 ms")
+    log.add("member_left", 4, member="b", reason="was silent for 45000 ms")
+    log.add("rebalance_started", 4, reason="member b was silent", caused_by="b")
+    log.add("generation_started", 4).add("assigned", 4, member="a", partitions={"t": [1]})
+    log.add("generation_stable", 4)
+    last = log.read().rebalances[0]
+    assert last.changes.left["b"].how is Departure.TIMED_OUT
+    assert (last.waited_for, last.changes.moves["a"].got) == ("", names(1))

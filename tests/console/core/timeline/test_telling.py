@@ -166,6 +166,27 @@ def test_a_state_change_is_one_sentence(command: str, facts: dict[str, Any], wor
         ("task_suspended", {"member": "m1", "task": "c-1"}, "Member m1 stopped c-1 and keeps its state."),
         ("task_closed", {"member": "m1", "task": "c-1"}, "Member m1 closed c-1."),
         ("task_standby", {"member": "m1", "task": "c-1"}, "Member m1 keeps a copy of c-1."),
+        (
+            "rebalance_started",
+            {"type": "consumer", "caused_by": "m2", "reason": "member m2 joined"},
+            "Epoch 7 of group billing begins because of m2: member m2 joined.",
+        ),
+        (
+            "generation_started",
+            {"type": "consumer"},
+            "Epoch 7 of group billing has its target: members go there one by one.",
+        ),
+        (
+            "generation_stable",
+            {"type": "consumer", "reason": "member m1 gave partitions up last", "caused_by": "m1"},
+            "Group billing is stable: each member has reached epoch 7: member m1 gave partitions up last.",
+        ),
+        ("generation_ended", {"type": "consumer"}, "Epoch 7 of group billing has no members."),
+        (
+            "revoking",
+            {"member": "m1", "partitions": {"t": [1]}},
+            "Member m1 is to give up t:1, and others wait for it.",
+        ),
         ("of_the_future", {}, "of_the_future in group billing, generation 7."),
     ],
 )

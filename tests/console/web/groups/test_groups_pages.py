@@ -127,6 +127,33 @@ async def test_a_group_shows_its_members_and_who_owns_what(site: Site) -> None:
     assert "Who owns what" in part.text
 
 
+async def test_a_group_whose_coordinator_assigns_names_who_others_wait_for(site: Site) -> None:
+    """KIP-848: the group's epoch, its target's, each member's, and what one has yet to give up."""
+    one = await site.join("assigned", client_id="holds", group_protocol="consumer")
+    await site.shares(one)
+    other = await site.join("assigned", client_id="waits", group_protocol="consumer")
+
+    async def waits() -> str:
+        await other.getmany(timeout_ms=5)
+        words = (await site.browser.get("/groups/assigned?part=now")).words
+        return words if "has yet to give up" in words else ""
+
+    words = await eventually(waits, deadline_s=30)
+    assert "reconciling: members go to their targets" in words
+    assert "epoch 3, with the target of 3" in words
+    assert "others wait holds has yet to give up orders:" in words
+    assert "2 behind orders:0-3" in words
+    await site.shares(one, other)
+
+    async def told() -> bool:
+        words = (await site.browser.get("/groups/assigned?part=now")).words
+        return (
+            "Others waited longest for holds to give partitions up." in words and "stable , epoch 3" in words
+        )
+
+    await eventually(told, deadline_s=30)
+
+
 async def test_a_member_that_leaves_is_gone_from_the_page(site: Site) -> None:
     one = await site.join("leaving", client_id="stays")
     other = await site.join("leaving", client_id="goes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf, nan
 from random import Random
 from typing import Any
@@ -257,6 +258,8 @@ def test_an_event_names_partitions_by_topic() -> None:
         "version": 1, "event": "assigned", "group": "g", "generation": 3, "at_ms": 17, "member": "m",
         "partitions": {FIRST.topic: [FIRST.partition, SECOND.partition]},
     }  # fmt: skip
+    assigned = replace(event, type="consumer", partitions=())
+    assert json.loads(event_value(assigned))["type"] == "consumer"
 
 
 NO_FIGURES: list[tuple[Any, Any, Any]] = [

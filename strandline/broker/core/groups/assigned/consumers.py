@@ -16,7 +16,7 @@ from strandline.broker.core.consumer_groups.member import MEMBER_BYTES
 from strandline.broker.core.consumer_groups.records import EPOCH, ConsumerRecord
 from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.coordinators.effects import Call
-from strandline.broker.core.groups.assigned import held_beats, migration
+from strandline.broker.core.groups.assigned import held_beats, migration, news
 from strandline.broker.core.groups.assigned.kinds import end_classic
 from strandline.broker.core.groups.assigned.sessions import restart_session, session_ms
 from strandline.broker.core.groups.assigned.writing import count_bytes, follow_revocation, write
@@ -129,6 +129,7 @@ def see_topics(turn: Turn, group: Group, consumers: Consumers, topics: Mapping[s
 def resume(turn: Turn, group: Group, consumers: Consumers) -> None:
     """The log is read to its end: every member has its full time again."""
     loaded(consumers.core)
+    news.resume(consumers)
     count_bytes(group, consumers)
     for member in consumers.core.members.values():
         restart_session(turn, group, member.member)

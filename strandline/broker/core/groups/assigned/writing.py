@@ -9,9 +9,8 @@ from strandline.broker.core.consumer_groups.change import Change
 from strandline.broker.core.consumer_groups.member import ConsumerMember, MemberState
 from strandline.broker.core.consumer_groups.records import ConsumerKey
 from strandline.broker.core.coordinators.unwritten import unwritten
-from strandline.broker.core.groups.assigned import held_beats, migration
+from strandline.broker.core.groups.assigned import held_beats, migration, news
 from strandline.broker.core.groups.assigned.sessions import cancel
-from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.state.consumers import Consumers, Waiting
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.turn import Turn
@@ -90,13 +89,7 @@ def _follow(turn: Turn, group: Group, consumers: Consumers, change: Change) -> N
             consumers.principals.pop(member_id, None)
         elif before is not member:
             follow_revocation(turn, group, before, member)
-        if (before is None) != (member is None) and member_id not in change.moved:
-            kind_of_event = EventKind.MEMBER_LEFT if member is None else EventKind.MEMBER_JOINED
-            turn.publish(kind_of_event, group.name, core.epoch, member=member_id)
-    if change.bumped:
-        turn.publish(
-            EventKind.REBALANCE_STARTED, group.name, core.epoch, reason=core.reason, caused_by=core.caused_by
-        )
+    news.publish(turn, group, consumers, change)
     if change.before:
         group.empty_since_ms = turn.now.wall_ms
         count_bytes(group, consumers)

@@ -42,5 +42,11 @@ class Consumers:
     """By member, where callers are distinguished."""
     latest: bool = False
     """While the log is read: the group's epoch was written after its last generation."""
+    begun: int = 0
+    """The last epoch whose target was published."""
+    settled: int = 0
+    """The last epoch that was published as stable."""
+    gave_up_last: tuple[str, str] = "", ""
+    """The member for which others waited last in the epoch under way, and its name for people."""
     bytes: int = 0
     """As they are counted in those of the coordinator."""

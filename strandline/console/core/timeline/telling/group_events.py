@@ -8,6 +8,7 @@ from typing import Any, Final
 from strandline.console.core.timeline.facts.group_events import partitions_of, text_of, whole
 from strandline.report.text.durations import age
 from strandline.report.text.partition_names import compact
+from strandline.vocabulary.groups import CONSUMER
 
 NAMED_MAX: Final = 500
 OF_A_REBALANCE: Final = frozenset(
@@ -32,7 +33,12 @@ def _what(event: Mapping[str, Any]) -> str:
     group, generation = event["group"], event["generation"]
     member = f"Member {text_of(event, 'member') or 'of no name'}"
     task = text_of(event, "task") or "a task"
+    assigns = text_of(event, "type") == CONSUMER
     match event["event"]:
+        case kind if assigns and kind in OF_A_REBALANCE:
+            return _of_an_epoch(kind, group, generation, text_of(event, "caused_by"))
+        case "revoking":
+            return f"{member} is to give up {_partitions(event)}, and others wait for it"
         case "rebalance_started":
             by = text_of(event, "caused_by")
             return f"Group {group} rebalances{f' because of {by}' if by else ''}"
@@ -70,6 +76,18 @@ def _what(event: Mapping[str, Any]) -> str:
             return f"{member} keeps a copy of {task}"
         case other:
             return f"{other} in group {group}, generation {generation}"
+
+
+def _of_an_epoch(kind: str, group: str, epoch: int, by: str) -> str:
+    """Of a group whose coordinator assigns."""
+    match kind:
+        case "rebalance_started":
+            return f"Epoch {epoch} of group {group} begins{f' because of {by}' if by else ''}"
+        case "generation_started":
+            return f"Epoch {epoch} of group {group} has its target: members go there one by one"
+        case "generation_stable":
+            return f"Group {group} is stable: each member has reached epoch {epoch}"
+    return f"Epoch {epoch} of group {group} has no members"
 
 
 def _partitions(event: Mapping[str, Any]) -> str:
