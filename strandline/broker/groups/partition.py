@@ -8,7 +8,6 @@ from typing import Final
 
 from strandline.broker.coordinators.kind import Kind, LogLines
 from strandline.broker.coordinators.partition import CoordinatorPartition, Surroundings
-from strandline.broker.core.consumer_groups.classic.speech import names_said
 from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.broker.core.groups.coordinator import Coordinator, GroupOffsets
 from strandline.broker.core.groups.effects import GroupEvent, Publish
@@ -111,9 +110,7 @@ class GroupPartition(CoordinatorPartition[Publish]):
 
     def needed_for(self, join: JoinGroup) -> list[str]:
         """Topics to look at before this join; none if its group has a leader."""
-        if not self._groups.assigns(join.group):
-            return []
-        return list(dict.fromkeys([*names_said(join.protocols), *self.unseen(join.group)]))
+        return self._groups.needed_for(join)
 
     def pattern_of(self, group: str, member: str) -> str:
         """The pattern of a member; empty if there is no such member, or it has none."""

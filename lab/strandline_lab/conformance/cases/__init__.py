@@ -11,6 +11,7 @@ from strandline_lab.conformance.cases import (
     fetch,
     groups,
     members,
+    migration,
     produce,
     replicas,
     security,
@@ -19,7 +20,7 @@ from strandline_lab.conformance.cases import (
 from strandline_lab.conformance.cases.transactions import epochs, markers, offsets, producers, records
 
 FAMILIES: Final = (
-    cluster, topics, configs, produce, fetch, members, groups, commits, security, replicas, producers,
-    offsets, records, epochs, markers,
+    cluster, topics, configs, produce, fetch, members, groups, migration, commits, security, replicas,
+    producers, offsets, records, epochs, markers,
 )  # fmt: skip
 CASES: Final = tuple(case for family in FAMILIES for case in family.CASES)

@@ -67,6 +67,7 @@ from strandline.vocabulary.groups import (
     ConsumerBeat,
     Heartbeat,
     JoinAnswer,
+    JoinGroup,
     LeaveGroup,
     OffsetFetch,
     OffsetResults,
@@ -366,10 +367,12 @@ class Coordinator:
         found = self._groups.get(group)
         return [] if found is None else migration.unseen(self._turn, found)
 
-    def assigns(self, group: str) -> bool:
-        """True for a group with members whose coordinator has to know the topics of those that join."""
-        found = self._groups.get(group)
-        return found is not None and found.consumers is not None and not found.vacant
+    def needed_for(self, join: JoinGroup) -> list[str]:
+        """Topics that have to be looked at before this join; none if its group has a leader."""
+        found = self._groups.get(join.group)
+        if found is None or found.consumers is None or found.vacant:
+            return []
+        return translation.needed_for(found.consumers, join)
 
     def pattern_of(self, group: str, member: str) -> str:
         """The pattern of a member; empty if there is no such member, or it has none."""

@@ -126,9 +126,7 @@ class ClassicClient:
             GROUP, self.member, SESSION_MS, REBALANCE_MS, "consumer",
             (GroupProtocol(self._protocol, said.encode()),), self.instance, "client",
         )  # fmt: skip
-        topics = {name: self.play.topics.get(name) for name in self.topics}
-        topics |= {name: self.play.topics.get(name) for name in self.play.stage.core.unseen(GROUP)}
-        topics |= {name.topic: self.play.topics.get(name.topic) for name in self.owned}
+        topics = {name: self.play.topics.get(name) for name in self.play.stage.core.needed_for(request)}
         made = self.play.ids[self.name] = self.play.ids.get(self.name, 0) + 1
         new = self.name if made == 1 else f"{self.name}{made}"
         self._joining = self.play.stage.ask(Join(request, new, HOST, topics))

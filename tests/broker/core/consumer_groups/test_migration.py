@@ -7,6 +7,7 @@ from itertools import permutations
 
 import pytest
 
+from strandline.broker.core.groups.limits import GROUP_BYTES_MAX
 from strandline.broker.core.groups.requests import ConsumerBeats, Join
 from strandline.broker.core.groups.stored import read_key
 from strandline.errors import (
@@ -15,6 +16,7 @@ from strandline.errors import (
     GroupMaxSizeReached,
     IllegalGeneration,
     InconsistentGroupProtocol,
+    InvalidRequest,
     RebalanceInProgress,
     UnknownMemberId,
 )
@@ -227,6 +229,21 @@ def test_a_conversion_names_its_topics_or_waits() -> None:
     assert play.stage.answers[token].retriable
     assert play.stage.found() is not None
     assert play.stage.core.unseen(GROUP) == ["t"]
+
+
+def test_a_group_that_is_too_large_for_one_write_is_not_converted() -> None:
+    """A conversion that the log refuses would be repeated for good."""
+    play = Play()
+    play.make("t", 2)
+    said = Subscription(0, ("t",), user_data=bytes(60_000)).encode()
+    protocols = tuple(GroupProtocol(name, said) for name in ("range", "sticky"))
+    for number in range(30):
+        play.stage.enter(f"K{number}", protocols=protocols)
+    answer = play.join("A", ("t",))
+    assert isinstance(answer, InvalidRequest)
+    assert answer.limit == GROUP_BYTES_MAX
+    assert play.described() is None
+    assert len(play.stage.describe().members) == 30
 
 
 # --- what the log has ------------------------------------------------------------------------------

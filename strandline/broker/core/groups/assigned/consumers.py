@@ -31,8 +31,8 @@ from strandline.vocabulary.groups import JOINS, ConsumerBeat, DescribedConsumerG
 
 
 def heartbeat(turn: Turn, group: Group, call: Call[ConsumerBeat], asked: ConsumerBeats) -> None:
-    """Raises the refusals of `check_beat`, `beat`, `leave` and `upgrade`. A group of the classic protocol
-    becomes one of this one when a member joins."""
+    """A group of the classic protocol becomes one of this one when a member joins. Raises the refusals of
+    `check_beat`, `beat` and `leave`, and of conversions."""
     request, limits = asked.request, turn.limits
     check_beat(
         request,
@@ -60,6 +60,8 @@ def heartbeat(turn: Turn, group: Group, call: Call[ConsumerBeat], asked: Consume
         if group.members:
             migration.upgrade(group, change, asked.topics, request.member)
         answer = beat(change, arrived)
+        if group.members:
+            migration.check_size(group, change)
         if group.consumers is None:
             answers = migration.begin(turn, group, consumers, change)
         consumers.principals[request.member] = owner

@@ -17,6 +17,7 @@ from strandline.broker.core.groups import rebalance
 from strandline.broker.core.groups.assigned.kinds import begin_classic, end_classic
 from strandline.broker.core.groups.assigned.sessions import await_sync, cancel, restart_session
 from strandline.broker.core.groups.effects import EventKind
+from strandline.broker.core.groups.limits import GROUP_BYTES_MAX
 from strandline.broker.core.groups.records import GroupKey
 from strandline.broker.core.groups.state.consumers import Consumers, Waiting
 from strandline.broker.core.groups.state.group import Group
@@ -24,7 +25,13 @@ from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.subscriptions import CONSUMERS
 from strandline.broker.core.groups.state.turn import Turn
 from strandline.broker.core.groups.stored import StoredRecord
-from strandline.errors import FencedInstanceId, GroupIdNotFound, InconsistentGroupProtocol, UnknownMemberId
+from strandline.errors import (
+    FencedInstanceId,
+    GroupIdNotFound,
+    InconsistentGroupProtocol,
+    InvalidRequest,
+    UnknownMemberId,
+)
 from strandline.vocabulary.groups import JOINS, ConsumerHeartbeat, Joined
 
 # --- up -------------------------------------------------------------------------------------------
@@ -73,6 +80,19 @@ def upgrade(group: Group, change: Change, topics: Seen, joins: str) -> None:
         ) from error
     change.moved |= dict.fromkeys(group.members)
     change.bump(f"member {joins} joined by the consumer protocol", joins)
+
+
+def check_size(group: Group, change: Change) -> None:
+    """Raises InvalidRequest if the conversion is larger than the record of a classic group may be: it is one
+    write, and would never be in the log."""
+    encoded = (record.encoded() for record in change.records())
+    size = sum(len(key) + len(value or b"") for key, value, _ in encoded)
+    if size > GROUP_BYTES_MAX:
+        raise InvalidRequest(
+            f"group {group.name} as one of the consumer protocol has {size} bytes, more than "
+            f"{GROUP_BYTES_MAX}: it changes its protocol once it has no members",
+            limit=GROUP_BYTES_MAX,
+        )
 
 
 def _converted(group: Group) -> list[Converted]:
@@ -147,8 +167,9 @@ def is_left_to_classic(turn: Turn, core: ConsumerGroup) -> bool:
 def downgrade(turn: Turn, group: Group, consumers: Consumers, change: Change) -> tuple[StoredRecord, ...]:
     """The group becomes a classic one. Returns what is to be written.
 
-    Its generation is the group's epoch, and its members are to gather for the next one: they are not at the
-    same point, so none may take its target as assigned. The record says so too.
+    Its generation is the group's last epoch that a member may have heard of, and its members are to gather
+    for the next one: they are not at the same point, so none may take its target as assigned. The record says
+    so too.
     """
     core = consumers.core
     for key in (*change.keys(), *consumers.unsure):
@@ -157,7 +178,7 @@ def downgrade(turn: Turn, group: Group, consumers: Consumers, change: Change) ->
     for member_id in core.members:
         cancel(turn, group, member_id)
     members = [_classic(core, consumers, member) for member in core.members.values()]
-    begin_classic(group, members, CONSUMERS, core.epoch)
+    begin_classic(group, members, CONSUMERS, core.epoch - change.bumped)
     return (group.record(None, turn.now.wall_ms, gathers=True),)
 
 

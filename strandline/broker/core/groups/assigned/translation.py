@@ -9,7 +9,7 @@ from __future__ import annotations
 from strandline.broker.core.consumer_groups.change import Change
 from strandline.broker.core.consumer_groups.classic import joining
 from strandline.broker.core.consumer_groups.classic.joining import ClassicJoin, must_join
-from strandline.broker.core.consumer_groups.classic.speech import assignment_for
+from strandline.broker.core.consumer_groups.classic.speech import assignment_for, names_said
 from strandline.broker.core.consumer_groups.fence import check_generation
 from strandline.broker.core.consumer_groups.member import (
     MEMBER_BYTES,
@@ -40,6 +40,7 @@ from strandline.errors import (
 from strandline.vocabulary.groups import (
     Heartbeat,
     JoinAnswer,
+    JoinGroup,
     LeaveGroup,
     LeavingMember,
     LeftMember,
@@ -47,6 +48,14 @@ from strandline.vocabulary.groups import (
     ReportOwnership,
     SyncGroup,
 )
+
+
+def needed_for(consumers: Consumers, request: JoinGroup) -> list[str]:
+    """The topics that have to be looked at before this join. Those that the group knows are looked at
+    again and again anyway: a member that joins again for another does not depend on ZooKeeper."""
+    core = consumers.core
+    said = (name for name in names_said(request.protocols) if name not in core.topics)
+    return list(dict.fromkeys((*said, *core.unseen())))
 
 
 def join(
