@@ -81,6 +81,31 @@ async def test_an_application_changes_its_protocol_while_it_reads(
     assert [member.errors for member in group.all] == [[] for _ in group.all]
 
 
+@pytest.mark.parametrize("kind", [CONFLUENT, STRANDLINE])
+async def test_instances_come_back_by_the_other_protocol(cluster: LocalCluster, kind: str) -> None:
+    """KIP-345: an instance keeps its partitions, though its next process speaks another protocol. A static
+    member of the classic protocol does not say that it ends."""
+    topic = await new_topic(cluster, PARTITIONS, "instances")
+    async with (
+        loading(cluster, {topic: PARTITIONS}) as load,
+        MixedGroup(cluster, topic, PARTITIONS) as group,
+    ):
+        members = [group.join(kind, RANGE, instance) for instance in ("one", "two")]
+        await group.settled(*members)
+        for protocol in (CONSUMER, RANGE):
+            for number, instance in enumerate(("one", "two")):
+                had = set(members[number].heard.owned)
+                await group.leave(members[number])
+                members[number] = group.join(kind, protocol, instance)
+                await group.settled(*members)
+                assert members[number].heard.owned == had
+        assert (await group.described()).type == "classic"
+        await load.finish()
+        seen = await group.seen(load.acked)
+        assert {place: count for place, count in seen.items() if count != 1} == {}
+    assert group.findings() == []
+
+
 async def test_the_next_coordinator_goes_on_with_members_of_both_kinds(cluster: LocalCluster) -> None:
     """The coordinator dies while the group has both: all read on, and the group goes on to either side."""
     topic = await new_topic(cluster, PARTITIONS, "mixed")
