@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from strandline.broker.core.consumer_groups.change import Change
 from strandline.broker.core.groups.effects import EventKind
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.states import GroupState
@@ -49,6 +50,10 @@ class Isolation:
                     EventKind.MEMBER_LEFT, name, group.generation, member=member, reason="the group is Dead"
                 )
             turn.timers.cancel_all(lambda timer: timer.group == name)
+            if group.consumers is not None:
+                # A deletion of the group ends these records, too.
+                kept = Change(name, group.consumers.core, 0).keys()
+                group.leftover |= dict.fromkeys((*kept, *group.consumers.unsure), turn.last_write)
             group.become_dead(refusal.message)
         else:
             turn.report_failure(name, "", error)

@@ -360,3 +360,19 @@ def test_no_order_of_failed_writes_leaves_two_kinds() -> None:
         assert kind_of(play) == "classic K"
         assert loads(play, play.stage.log) == "classic K"
         assert loads(play, compacted(play.stage.log, tombstones=False)) == "classic K"
+
+
+def test_a_dead_group_is_deleted_with_its_records() -> None:
+    """Its turn failed (CORRECTNESS X2): once it is deleted, the next coordinator does not find it."""
+    play, client = scene()
+    play.join("A", ("t",))
+    client.act()
+    play.stage.expects_failures = True
+    found = play.stage.core._groups[GROUP].consumers
+    assert found is not None
+    del found.classic_held
+    play.stage.heartbeat("K", client.generation, 1_000)
+    assert play.stage.describe().state == "Dead"
+    assert play.stage.answers[play.stage.delete()] is None
+    assert loads(play, play.stage.log) == "none"
+    assert not compacted(play.stage.log, tombstones=False)
