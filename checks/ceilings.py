@@ -42,7 +42,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/bench": 6_390,
     "lab/strandline_lab/chaos": 6_410,
     "lab/strandline_lab/cli": 492,
-    "lab/strandline_lab/conformance": 5_020,
+    "lab/strandline_lab/conformance": 5_200,
     "lab/strandline_lab/core": 88,
     "lab/strandline_lab/interop": 2_320,
     "lab/strandline_lab/perf": 1_350,
