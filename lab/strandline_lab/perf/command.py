@@ -271,8 +271,8 @@ def latency(
     help="Processes that the members share.",
 )
 @click.option(
-    "--rebalance-protocol", "protocols", type=click.Choice(["eager", "cooperative"]), multiple=True,
-    default=("eager", "cooperative"), show_default=True, help="May be repeated.",
+    "--rebalance-protocol", "protocols", type=click.Choice(["eager", "cooperative", "consumer"]),
+    multiple=True, default=("eager", "cooperative", "consumer"), show_default=True, help="May be repeated.",
 )  # fmt: skip
 @replication_option
 @pass_invocation

@@ -18,6 +18,8 @@ from strandline_lab.perf.rebalance_times import Effects, Span, effects
 GOLDEN_SECTION: Final = 0.618
 TICK_S: Final = 0.02
 """Time between two sends: no shorter silence of a consumer can be measured."""
+ASSIGNED: Final = "consumer"
+"""The protocol of a group whose coordinator assigns (KIP-848); the others are of members that assign."""
 QUIET_S: Final = 2.0
 """Time between two changes; silence in it is not caused by a rebalance."""
 
@@ -77,7 +79,8 @@ async def measure_rebalance(
     """Measures each change: `add` starts the last of `members`, `remove` stops the eldest, `rounds` times.
     The topic is written to all the time, so silence is caused by the group.
     """
-    settings = {"group_id": scale.group(protocol), "rebalance_protocol": protocol}
+    named = "group_protocol" if protocol == ASSIGNED else "rebalance_protocol"
+    settings = {"group_id": scale.group(protocol), named: protocol}
     found = {"add": Measured(), "remove": Measured()}
     stop = asyncio.Event()
     async with (
