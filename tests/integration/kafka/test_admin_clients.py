@@ -142,6 +142,26 @@ async def test_librdkafka_creates_grows_and_deletes_topics(admin: Admin, librdka
     assert deleted == {"sized": 0, "placed": 0, "never": KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 
+async def test_librdkafka_gives_groups_configs(admin: Admin, librdkafka: AdminClient) -> None:
+    """KIP-848: set, described with where they come from, refused by the brokers' bounds, and deleted."""
+
+    async def change(value: str | None) -> Any:
+        kind = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        entry = ConfigEntry("consumer.session.timeout.ms", value, incremental_operation=kind)
+        group = ConfigResource(ResourceType.GROUP, "timed", incremental_configs=[entry])
+        (future,) = librdkafka.incremental_alter_configs([group]).values()
+        return await outcome(future)
+
+    assert await change("50000") is None
+    (asked,) = librdkafka.describe_configs([ConfigResource(ResourceType.GROUP, "timed")]).values()
+    found = (await outcome(asked))["consumer.session.timeout.ms"]
+    assert (found.value, found.source) == ("50000", ConfigSource.GROUP_CONFIG.value)
+    assert await admin.describe_group_configs() == {"timed": {"consumer.session.timeout.ms": "50000"}}
+    assert (await change("1")).code() == KafkaError.INVALID_CONFIG
+    assert await change(None) is None
+    assert await admin.describe_group_configs() == {}
+
+
 async def test_kafka_python_administers_topics(admin: Admin, python: KafkaAdminClient) -> None:
     await call(python.create_topics, [kafka.admin.NewTopic("python", 2, 3)])
     assert len((await described(admin, "python")).partitions) == 2

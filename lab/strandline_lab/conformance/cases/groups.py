@@ -129,6 +129,7 @@ _CONSUMERS: Final = (
     _beat("an unknown topic", SubscribedTopicNames=["groups.unknown"]),
     _beat("an invalid topic", SubscribedTopicNames=["a b"]),
     _beat("no timeout", RebalanceTimeoutMs=-1),
+    _beat("no words", RebalanceTimeoutMs=-1, SubscribedTopicNames=None, TopicPartitions=None),
     _beat("owned partitions at once", TopicPartitions=_OWNED),
     _beat("an unknown assignor", ServerAssignor="nothing"),
     _beat("the assignor range", ServerAssignor="range"),
