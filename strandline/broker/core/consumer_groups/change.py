@@ -112,6 +112,10 @@ class Change:
         self.group.epoch = self.group.target_epoch = epoch
         self._write(TARGET_EPOCH, TargetEpochValue(epoch, self._now_ms))
 
+    def write_epoch(self) -> None:
+        """Writes the group's epoch with its topics as they are, though it has not risen."""
+        self._write(EPOCH, EpochValue(self.group.epoch, self.group.hash()))
+
     def bump(self, reason: str, caused_by: str) -> None:
         """Begins an epoch of the group. Of several reasons in one turn, the first stands."""
         group = self.group
@@ -152,7 +156,7 @@ class Change:
             group.resolve(pattern, None)
             self._write(PATTERN, None, pattern)
         if self.bumped:
-            self._write(EPOCH, EpochValue(group.epoch, group.hash()))
+            self.write_epoch()
         if group.target_epoch >= group.epoch or (group.members and group.unseen()):
             return
         targets = target_of(group) if group.members else {}

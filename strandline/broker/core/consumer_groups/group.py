@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Final
 
 from strandline.broker.core.consumer_groups.member import ConsumerMember, MemberState
-from strandline.broker.core.consumer_groups.topics import Topic, topics_hash
+from strandline.broker.core.consumer_groups.topics import Topic, partitions_of, topics_hash
 from strandline.ids import PartitionKey, TopicId
 
 CHOSEN_BYTES: Final = 128
@@ -136,6 +136,11 @@ class ConsumerGroup:
 
     def target_of(self, member_id: str) -> Set[PartitionKey]:
         return self.targets.get(member_id, NOTHING)
+
+    def all_targeted(self) -> bool:
+        """True if each partition of the subscribed topics is in the target of one member."""
+        wanted = {key for topic in self.known_topics().values() for key in partitions_of(topic)}
+        return wanted == set(chain.from_iterable(self.targets.values()))
 
     def target_by_instance(self, instance: str) -> Set[PartitionKey]:
         """The target of the member that is this instance."""

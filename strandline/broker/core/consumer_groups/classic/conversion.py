@@ -61,6 +61,7 @@ def convert(change: Change, members: Sequence[Converted], epoch: int, topics: Se
         change.put(_member(member, said[member.member], has, revoking[member.member]))
         change.set_target(member.member, frozenset(has))
     change.see(topics)
+    change.write_epoch()
 
 
 def _member(

@@ -39,9 +39,8 @@ def check(group: ConsumerGroup, joins: ClassicJoin) -> ConsumerMember | None:
     with any id, as in Kafka: ids that were given are not kept here.
 
     Raises GroupMaxSizeReached, UnknownMemberId, FencedInstanceId, and InconsistentGroupProtocol for a member
-    whose subscription cannot be read, or that supports nothing that all members of the classic protocol do.
+    that supports nothing that all members of the classic protocol do.
     """
-    speech_of(joins.words.protocols)
     old = _present(group, joins)
     _check_agrees(group, joins, old)
     if old is None and len(group.members) >= joins.members_max:
@@ -53,7 +52,8 @@ def check(group: ConsumerGroup, joins: ClassicJoin) -> ConsumerMember | None:
 
 
 def join(change: Change, joins: ClassicJoin, old: ConsumerMember | None) -> ConsumerMember:
-    """The member after its step; `old` is the answer of `check`."""
+    """The member after its step; `old` is the answer of `check`. Raises InconsistentGroupProtocol, before any
+    change, for a member whose subscription cannot be read."""
     group, said = change.group, speech_of(joins.words.protocols)
     before = old or ConsumerMember(joins.member)
     if old is not None and old.member != joins.member:

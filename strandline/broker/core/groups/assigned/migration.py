@@ -22,6 +22,7 @@ from strandline.broker.core.groups.records import GroupKey
 from strandline.broker.core.groups.state.consumers import Consumers, Waiting
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.member import Member
+from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.subscriptions import CONSUMERS
 from strandline.broker.core.groups.state.turn import Turn
 from strandline.broker.core.groups.stored import StoredRecord
@@ -68,8 +69,9 @@ def unseen(turn: Turn, group: Group) -> list[str]:
 
 
 def upgrade(group: Group, change: Change, topics: Seen, joins: str) -> None:
-    """Fills the group of the change with the classic members; nothing else changes yet. `joins`: the member
-    that is not of them. Raises
+    """Fills the group of the change with the classic members; nothing else changes yet. An assignment that is
+    not complete begins an epoch; else a member that takes the place of its instance needs none. `joins`: the
+    member of the consumer protocol. Raises
     GroupIdNotFound, as Kafka does, if a member says what no consumer says; CoordinatorNotAvailable if a topic
     of the members is not known."""
     try:
@@ -79,7 +81,8 @@ def upgrade(group: Group, change: Change, topics: Seen, joins: str) -> None:
             f"group {group.name} cannot become one of the consumer protocol: {error.message}"
         ) from error
     change.moved |= dict.fromkeys(group.members)
-    change.bump(f"member {joins} joined by the consumer protocol", joins)
+    if group.state is not GroupState.STABLE or not change.group.all_targeted():
+        change.bump(f"member {joins} joined by the consumer protocol", joins)
 
 
 def check_size(group: Group, change: Change) -> None:
@@ -159,9 +162,11 @@ def joined(core: ConsumerGroup, member: ConsumerMember) -> Joined:
 
 
 def is_left_to_classic(turn: Turn, core: ConsumerGroup) -> bool:
-    """True if the group has members, all of the classic protocol, and this coordinator may convert it."""
+    """True if the group has members, all of the classic protocol, and this coordinator may convert it. It has
+    to know the topics: what a classic member has is written by names."""
     members = core.members.values()
-    return turn.limits.downgrades and bool(members) and all(member.classic for member in members)
+    classic = bool(members) and all(member.classic for member in members)
+    return turn.limits.downgrades and classic and not core.unseen()
 
 
 def downgrade(turn: Turn, group: Group, consumers: Consumers, change: Change) -> tuple[StoredRecord, ...]:

@@ -137,7 +137,8 @@ def leave(
     call: Call[tuple[LeftMember, ...]],
     request: LeaveGroup,
 ) -> None:
-    """All members that leave in one request begin one epoch."""
+    """All members that leave in one request begin one epoch. As in Kafka, a request may name members of the
+    consumer protocol, too: an administrator removes members of either."""
     change = Change(group.name, consumers.core, turn.now.wall_ms)
     left, reasons = list[LeftMember](), list[tuple[str, str]]()
     for one in request.members:
@@ -184,14 +185,23 @@ def _leaving(turn: Turn, group: Group, consumers: Consumers, one: LeavingMember)
     member_id = one.member
     if one.instance is not None and not member_id:
         member_id = consumers.core.statics.get(one.instance, "")
-    return _member(turn, group, consumers, member_id, one.instance)
+    return _any_member(turn, group, consumers, member_id, one.instance)
 
 
 def _member(
     turn: Turn, group: Group, consumers: Consumers, member_id: str, instance: str | None
 ) -> ConsumerMember:
-    """The member of the classic protocol that sent a request. Raises UnknownMemberId, FencedInstanceId,
-    GroupAuthorizationFailed."""
+    """The member of the classic protocol that sent a request. Raises as `_any_member` does."""
+    member = _any_member(turn, group, consumers, member_id, instance)
+    if member.classic is None:
+        raise UnknownMemberId(f"member {member_id!r} of group {group.name} is not of the classic protocol")
+    return member
+
+
+def _any_member(
+    turn: Turn, group: Group, consumers: Consumers, member_id: str, instance: str | None
+) -> ConsumerMember:
+    """Raises UnknownMemberId, FencedInstanceId, GroupAuthorizationFailed."""
     core = consumers.core
     if instance is not None:
         current = core.statics.get(instance)
@@ -202,8 +212,8 @@ def _member(
                 f"instance {instance!r} of group {group.name} is member {current!r} now, not {member_id!r}"
             )
     member = core.members.get(member_id)
-    if member is None or member.classic is None:
-        raise UnknownMemberId(f"group {group.name} has no member {member_id!r} of the classic protocol")
+    if member is None:
+        raise UnknownMemberId(f"group {group.name} has no member {member_id!r}")
     what = f"member {member_id!r} of group {group.name!r}"
     owner = owner_after(consumers.principals.get(member_id), turn.by, what)
     consumers.principals[member_id] = owner

@@ -26,7 +26,7 @@ def write(
 ) -> None:
     """Have a change written. The calls are answered once the log has it and all changes before it. If it
     leaves members of the classic protocol alone, the group becomes a classic one in the same write."""
-    downgrades = migration.is_left_to_classic(turn, consumers.core) and bool(change.records())
+    downgrades = migration.is_left_to_classic(turn, consumers.core)
     if not downgrades:
         change.again(consumers.unsure)
         consumers.unsure.clear()

@@ -446,7 +446,9 @@ class Group:
     ) -> GroupRecord:
         """The group's record for the log, with these assignments; None: its members have none yet. `gathers`:
         they gather for a new generation. The record has no leader then, so that a coordinator that loads it
-        has them gather."""
+        has them gather; it has their last assignments, which they may not have given up yet."""
+        if gathers:
+            assignments = {member.member: member.assignment for member in self.members.values()}
         given = assignments or {}
         value = GroupValue(
             self.protocol_type,
