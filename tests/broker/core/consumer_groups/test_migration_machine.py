@@ -8,6 +8,7 @@ protocol.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -35,6 +36,8 @@ class Migration(RuleBasedStateMachine):
         self.play.make("u", 2)
         self.cooperative = False
         self.sent: list[tuple[Client, int, str, bool]] = []
+        self.unsure: set[str] = set()
+        """Members whose last heartbeat failed: the next one says all, so that its answer does."""
 
     @initialize(cooperative=st.booleans())
     def agree(self, cooperative: bool) -> None:
@@ -60,10 +63,12 @@ class Migration(RuleBasedStateMachine):
         client = self.play.clients.get(name)
         if client is None or client.epoch <= 0 or self.waits(client):
             return
-        said = {}
-        if gives:
+        said: dict[str, Any] = {}
+        if gives or name in self.unsure:
             client.owned &= client.assigned
             said["owned"] = tuple(sorted(client.owned))
+        if name in self.unsure:
+            said |= {"topics": client.topics, "rebalance_timeout_ms": 60_000}
         self.sent.append((client, client.epoch, self.play.send(client, client.epoch, **said), gives))
         self.take()
 
@@ -96,11 +101,13 @@ class Migration(RuleBasedStateMachine):
                 continue
             self.sent.remove(each)
             answer = self.play.take(client, token)
+            self.unsure.discard(client.member)
             if isinstance(answer, ConsumerBeat):
                 if gives:
                     client.owned = client.assigned
             else:
                 assert isinstance(answer, StrandlineError)
+                self.unsure.add(client.member)
                 if not answer.retriable:
                     self.drop(client)
 
