@@ -165,7 +165,7 @@ async def test_a_group_goes_when_its_members_have_left(cluster: SimulatedCluster
     (answer,) = (await client.ask(apis.OFFSET_DELETE, of_topic)).topics
     assert [each.error for each in answer.partitions] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
     assert await deleted() == ErrorCode.NON_EMPTY_GROUP
-    joined = await client.join("g")
+    joined = await client.enter("g")
     assert joined.error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     left = await client.heartbeat("g", "a", -1)
     assert (left.error, left.epoch) == (0, -1)
