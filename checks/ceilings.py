@@ -47,8 +47,8 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/interop": 2_320,
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
-    "lab/strandline_lab/simulation": 14_850,
-    "tests": 149_300,
+    "lab/strandline_lab/simulation": 15_230,
+    "tests": 149_320,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files
 beside their packages; generated files do not count."""

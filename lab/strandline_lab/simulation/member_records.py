@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from strandline.errors import Outcome, StrandlineError
 from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.ports import Method, Request, Response, Stream, Transport
-from strandline.vocabulary.groups import ConsumerBeat, ConsumerHeartbeat, OffsetCommit
+from strandline.vocabulary.groups import JOINS, ConsumerBeat, ConsumerHeartbeat, OffsetCommit
 
 REVOKED: Final = "revoked"
 LOST: Final = "lost"
@@ -65,6 +65,8 @@ class MemberRecord:
     name: str
     now: Callable[[], float]
     """Virtual seconds."""
+    asking: Callable[[bool], None] = lambda _: None
+    """Called as a heartbeat leaves, with True if others depend on what it says."""
     commits: list[CommitTry] = field(default_factory=list)
     beats: list[Beat] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
@@ -102,6 +104,7 @@ class MemberRecord:
     def asks(self, member: str, epoch: int, owned: Iterable[PartitionKey] | None) -> Beat:
         beat = Beat(self.now(), member, epoch, None if owned is None else tuple(owned))
         self.beats.append(beat)
+        self.asking(owned is not None or epoch <= JOINS)
         return beat
 
     def is_answered(self, beat: Beat, answer: ConsumerBeat) -> None:

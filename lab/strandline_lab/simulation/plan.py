@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from strandline.config.limits import SIMULATION_SEED_MAX
 from strandline_lab.simulation.faults.drawing import (
+    FAILOVERS_RATE,
     PARTS_RATE,
     STEPS_RATE,
     drawn_aimed,
@@ -24,12 +25,14 @@ from strandline_lab.simulation.faults.drawing import (
 from strandline_lab.simulation.faults.every import (
     AIMED,
     AIMED_AT_CONTROLLERS,
+    AIMED_AT_COORDINATORS,
     AIMED_AT_HARDER,
     AIMED_AT_PARTS,
     AIMED_AT_TRANSACTIONS,
     KINDS,
 )
 from strandline_lab.simulation.faults.fault import Fault
+from strandline_lab.simulation.workloads.assigned.group import Assigned
 from strandline_lab.simulation.workloads.dividing import Dividing
 from strandline_lab.simulation.workloads.every import AnyWorkload, drawn_workloads
 from strandline_lab.simulation.workloads.operations import Operations
@@ -96,6 +99,8 @@ class Plan(BaseModel, frozen=True, extra="forbid"):
             if isinstance(workload, Transactions):
                 kinds = AIMED_AT_HARDER if workload.harder else ()
                 faults += drawn_aimed(seed, seconds, (*AIMED_AT_TRANSACTIONS, *kinds), STEPS_RATE)
+            if isinstance(workload, Assigned):
+                faults += drawn_aimed(seed, seconds, AIMED_AT_COORDINATORS, FAILOVERS_RATE)
         in_order = tuple(sorted(faults, key=lambda fault: fault.at_s))
         brokers = max(workload.brokers_min for workload in workloads)
         return Plan(seed=seed, seconds=seconds, brokers=brokers, workloads=workloads, faults=in_order)

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from strandline.adapters.zookeeper import znodes
-from strandline.ids import TopicPartition
+from strandline.ids import TRANSACTIONS_TOPIC, TopicPartition
 from strandline.ports import NoNode
 from strandline.simulation.cluster import Cluster
 from strandline.simulation.engine.hosts import SimulatedProcess
@@ -31,11 +31,16 @@ class Acknowledged(NamedTuple):
     """Each record of its topic is synced before it counts."""
 
 
-class TransactionStep(NamedTuple):
-    """A producer is about to send a request about its transaction."""
+class CoordinatorStep(NamedTuple):
+    """A client is about to send a request to its coordinator: of a transaction, or of a group."""
 
-    transactional_id: str
+    key: str
+    """The transactional id, or the group."""
     request: str
+    decisive: bool
+    """What is decided next, others depend on."""
+    topic: str = TRANSACTIONS_TOPIC
+    """What its coordinator writes to."""
 
 
 class Stage:
@@ -53,8 +58,8 @@ class Stage:
         """Topics that allow unclean elections: their logs may lose their ends with no disk at fault."""
         self.on_acknowledged: list[Callable[[Acknowledged], None]] = []
         """Judges that look at each acknowledgement."""
-        self.on_transaction_step: list[Callable[[TransactionStep], None]] = []
-        """Faults that hit at a step of a transaction."""
+        self.on_coordinator_step: list[Callable[[CoordinatorStep], None]] = []
+        """Faults that hit at a step of a transaction, or of a member of a group."""
 
     @property
     def world(self) -> World:
@@ -86,8 +91,8 @@ class Stage:
         servers = self.world.zookeeper.servers
         return next((server for server in servers if server.linked), servers[0]).tree
 
-    def step(self, step: TransactionStep) -> None:
-        for look in tuple(self.on_transaction_step):
+    def step(self, step: CoordinatorStep) -> None:
+        for look in tuple(self.on_coordinator_step):
             look(step)
 
     def topics_being_deleted(self) -> list[str]:

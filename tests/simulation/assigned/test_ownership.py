@@ -80,6 +80,7 @@ def test_a_member_that_was_silent_for_its_session_may_be_out(heard_s: float, may
     members.at.s = 3.6
     members.one.asks("one", 1, None)  # no answer: it may not have arrived
     members.has(members.one, 0, 9, LOST)
+    members.beats(members.two, 5.4, 0, KEY)
     members.has(members.two, 5.5, 9)
     assert (members.two_owners() == []) is may
 
@@ -93,6 +94,7 @@ def test_a_member_may_be_out_that_did_not_give_up_in_time(asked_s: float, may: b
     for at_s in range(4, 8):
         members.beats(members.one, at_s, 1)
     members.has(members.one, 0, 9)
+    members.beats(members.two, 6.9, 0, KEY)
     members.has(members.two, 7, 9)
     assert (members.two_owners() == []) is may
 

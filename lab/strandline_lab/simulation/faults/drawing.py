@@ -45,6 +45,8 @@ PARTS_RATE: Final = 1 / 2
 """As AIMED_RATE, of the seeds in which small writes are divided."""
 STEPS_RATE: Final = 2 / 3
 """As AIMED_RATE, of the seeds with transactions."""
+FAILOVERS_RATE: Final = 1 / 3
+"""As AIMED_RATE, of the seeds with a group whose coordinator assigns."""
 LOT_BITS: Final = 32
 
 

@@ -53,11 +53,15 @@ AIMED_AT_PARTS: Final = (
     "kill a broker between parts",
 )
 """Only seeds have these in which small writes are divided."""
-AIMED_AT_TRANSACTIONS: Final = (
+AIMED_AT_COORDINATORS: Final = (
     "kill a coordinator at a step",
     "pause a coordinator at a step",
     "stop a coordinator at a step",
     "cut a coordinator off at a step",
+)
+"""Only seeds with transactions, or with a group whose coordinator assigns, have these."""
+AIMED_AT_TRANSACTIONS: Final = (
+    *AIMED_AT_COORDINATORS,
     "kill a leader at a step",
     "kill a coordinator and a leader at a step",
 )

@@ -1,8 +1,9 @@
-"""Faults between two steps of a transaction.
+"""Faults between two steps of a transaction, or of a member whose coordinator assigns.
 
-A producer tells of each request as it leaves. A fault waits for one, of those that end a transaction more
-often than of the others, and hits soon after: as the request arrives, while the decision is copied, before or
-behind its answer, while markers are on their way, or before the end of the transaction is in the log.
+A producer tells of each request as it leaves, and a member of each heartbeat. A fault waits for one, of those
+that end a transaction more often than of the others, and hits soon after: as the request arrives, while the
+decision is copied, before or behind its answer, while markers are on their way, or before the end of the
+transaction is in the log.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from random import Random
 from typing import Final
 
 from strandline.broker.coordinators.placement import partition_of
-from strandline.ids import TRANSACTIONS_TOPIC, TopicPartition
+from strandline.ids import TopicPartition
 from strandline_lab.simulation.faults.fault import Scene, last
 from strandline_lab.simulation.faults.machines import WALL_JUMP_MS_MAX
 from strandline_lab.simulation.faults.roles import (
@@ -31,12 +32,13 @@ from strandline_lab.simulation.faults.sequences import (
     lead_in_turn,
     part,
 )
-from strandline_lab.simulation.stage import TransactionStep
+from strandline_lab.simulation.stage import CoordinatorStep
 
 STEP_S_MAX: Final = 10.0
 """How long a fault waits for a step."""
 END_RATE: Final = 2 / 3
-"""The part of these faults that wait for the end of a transaction."""
+"""The part of these faults that wait for the end of a transaction, or for a member that joins, leaves or
+says what it has."""
 AFTER_S: Final = 0.008
 """A fault hits up to this time after a request has left, and mostly sooner: then the transaction has ended as
 a rule."""
@@ -47,33 +49,33 @@ class _Steps:
 
     def __init__(self, *, end: bool) -> None:
         self._end = end
-        self.step: asyncio.Future[TransactionStep] = asyncio.get_running_loop().create_future()
+        self.step: asyncio.Future[CoordinatorStep] = asyncio.get_running_loop().create_future()
 
-    def look(self, step: TransactionStep) -> None:
-        if not self.step.done() and (not self._end or step.request == "end"):
+    def look(self, step: CoordinatorStep) -> None:
+        if not self.step.done() and (not self._end or step.decisive):
             self.step.set_result(step)
 
 
 async def _coordinator_at_a_step(scene: Scene, random: Random) -> int | None:
-    """The number of the broker that coordinates a transaction, at a moment soon after one of its requests;
-    None if there is none in time."""
+    """The number of the broker that coordinates a transaction or a group, at a moment soon after one of its
+    requests; None if there is none in time."""
     steps = _Steps(end=random.random() < END_RATE)
-    scene.stage.on_transaction_step.append(steps.look)
+    scene.stage.on_coordinator_step.append(steps.look)
     try:
         async with asyncio.timeout(STEP_S_MAX):
             step = await steps.step
     except TimeoutError:
         return None
     finally:
-        scene.stage.on_transaction_step.remove(steps.look)
+        scene.stage.on_coordinator_step.remove(steps.look)
     after_s = AFTER_S * random.random() ** 2
     await asyncio.sleep(after_s)
-    scene.note(f"{after_s * 1000:.1f} ms ago {step.transactional_id} has sent: {step.request}")
-    partitions = partitions_of(scene, TRANSACTIONS_TOPIC)
+    scene.note(f"{after_s * 1000:.1f} ms ago {step.key} has sent: {step.request}")
+    partitions = partitions_of(scene, step.topic)
     if not partitions:
         return None
-    place = partition_of(step.transactional_id, partitions)
-    return leader_of(scene, TopicPartition(TRANSACTIONS_TOPIC, place))
+    place = partition_of(step.key, partitions)
+    return leader_of(scene, TopicPartition(step.topic, place))
 
 
 async def kill_coordinator(scene: Scene, random: Random, lasts_s: float) -> None:

@@ -2,7 +2,7 @@
 
 Held at each step: no partition has two readers; the group's epoch and each member's only rise; a member is
 never asked to stop what its target has. Held at the end, once the world is quiet: each partition has a
-reader.
+reader. These are CORRECTNESS G24, G25, G26 and G28.
 """
 
 from __future__ import annotations

@@ -7,9 +7,10 @@ from typing import Final
 from strandline_lab.simulation.proof.mutation import Mutation
 from strandline_lab.simulation.proof.mutations.decided_logs import DECIDED_LOGS
 from strandline_lab.simulation.proof.mutations.elections import ELECTIONS
-from strandline_lab.simulation.proof.mutations.groups import GROUPS
 from strandline_lab.simulation.proof.mutations.in_sync import IN_SYNC
 from strandline_lab.simulation.proof.mutations.kafka import KAFKA
+from strandline_lab.simulation.proof.mutations.members.assigned import ASSIGNED
+from strandline_lab.simulation.proof.mutations.members.classic import GROUPS
 from strandline_lab.simulation.proof.mutations.parts import PARTS
 from strandline_lab.simulation.proof.mutations.positions import POSITIONS
 from strandline_lab.simulation.proof.mutations.requests import REQUESTS
@@ -28,6 +29,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *REQUESTS,
     *PARTS,
     *GROUPS,
+    *ASSIGNED,
     *POSITIONS,
     *STREAMS,
     *KAFKA,

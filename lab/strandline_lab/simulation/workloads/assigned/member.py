@@ -6,6 +6,7 @@ import asyncio
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Final, Literal
 
@@ -17,7 +18,7 @@ from strandline.consumer.consumer import Consumer
 from strandline.consumer.group.listener import RebalanceListener
 from strandline.errors import StrandlineError
 from strandline.host import Host
-from strandline.ids import TopicPartition
+from strandline.ids import OFFSETS_TOPIC, TopicPartition
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline_lab.auditing.commits import Committed
 from strandline_lab.simulation.kafka.assigned import AssignedKafkaConsumer, Wish
@@ -28,7 +29,7 @@ from strandline_lab.simulation.member_records import (
     MemberRecord,
     TappedTransport,
 )
-from strandline_lab.simulation.stage import Stage
+from strandline_lab.simulation.stage import CoordinatorStep, Stage
 from strandline_lab.simulation.workloads.assigned.timing import AUTO_COMMIT_INTERVAL_MS, REBALANCE_MS
 from strandline_lab.simulation.workloads.workload import Pause
 
@@ -119,7 +120,10 @@ class AssignedLife(RebalanceListener):
         self.process = process
         self.leave = asyncio.Event()
         """Set to have the member leave in order."""
-        self.record = MemberRecord(process.name, lambda: stage.now_s)
+        step = partial(CoordinatorStep, among.group, "heartbeat", topic=OFFSETS_TOPIC)
+        self.record = MemberRecord(
+            process.name, lambda: stage.now_s, lambda decisive: stage.step(step(decisive=decisive))
+        )
         self.acknowledged: list[Committed] = []
         """Its commits by hand that were acknowledged."""
         self._commits = 0

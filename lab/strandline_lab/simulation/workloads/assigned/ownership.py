@@ -1,7 +1,7 @@
 """Judges who had which partition when, and which epochs members got. Pure.
 
 A member has a partition from the moment at which its application gets it until the application has given it
-up, or its process ends. No other member may have it meanwhile, unless the member may be **out of the group**
+up, or its process ends. No other member may have it meanwhile, unless either may be **out of the group**
 and not know it yet: it has said that it leaves, or has joined again, its session may be over, or its time to
 give the partition up. All of these are looked for in the member's own heartbeats.
 """
@@ -35,7 +35,7 @@ def two_owners(members: Sequence[MemberRecord]) -> Iterator[str]:
             held = [row for row in held if row[1].to_s is None or row[1].to_s > from_s]
             for other, earlier in held:
                 one, two = members[other], members[number]
-                if not may_be_out(one, earlier, from_s):
+                if not (may_be_out(one, earlier, from_s) or may_be_out(two, later, from_s)):
                     until = "on" if earlier.to_s is None else f"to {earlier.to_s:.3f} s"
                     yield (
                         f"{one.name} has {later.topic}-{later.key.partition} from {earlier.from_s:.3f} s "

@@ -17,7 +17,7 @@ from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline.vocabulary.transactions import NO_PRODUCER
 from strandline_lab.auditing.transactions import Read
 from strandline_lab.simulation.kafka.transactions import GaveUp
-from strandline_lab.simulation.stage import Stage, TransactionStep
+from strandline_lab.simulation.stage import CoordinatorStep, Stage
 from strandline_lab.simulation.workloads.producing import producing
 from strandline_lab.simulation.workloads.transactions.history import Attempt, History, Reads
 from strandline_lab.simulation.workloads.transactions.producing import (
@@ -134,7 +134,7 @@ class OwnProducing:
         attempt.answered = True
 
     def _note(self, what: str) -> None:
-        self._stage.step(TransactionStep(self._owner, what))
+        self._stage.step(CoordinatorStep(self._owner, what, decisive=what == "end"))
 
     async def _send(self, producer: Producer, attempt: Attempt, place: int) -> None:
         partition = self._random.randrange(self._partitions)

@@ -21,7 +21,7 @@ from strandline_lab.simulation.kafka.transactions import (
     GaveUp,
     TransactionalProducer,
 )
-from strandline_lab.simulation.stage import Stage, TransactionStep
+from strandline_lab.simulation.stage import CoordinatorStep, Stage
 from strandline_lab.simulation.workloads.transactions.history import Attempt, History, Initialized
 
 SPOKEN: Final = (OLD, V1, V2, V2)
@@ -110,7 +110,7 @@ class Producing:
 
         def note(what: str) -> None:
             nonlocal left
-            self._stage.step(TransactionStep(self._owner, what))
+            self._stage.step(CoordinatorStep(self._owner, what, decisive=what == "end"))
             left -= 1
             if left == 0:
                 death.reschedule(loop.time() + self._random.uniform(0, DEATH_S_MAX))

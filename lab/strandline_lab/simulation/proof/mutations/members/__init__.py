@@ -1,0 +1,1 @@
+"""Mutations that break the rules of consumer groups (G), by the protocol of their members."""
