@@ -67,7 +67,7 @@ def test_plans_in_which_brokers_are_balanced_have_a_broker_more() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", [2067, 2123, 2144, 2236])
+@pytest.mark.parametrize("seed", [2000, 2010, 2123, 2144])
 def test_under_faults_balances_end_and_nothing_is_lost(seed: int) -> None:
     plan = Plan.drawn(seed, 6.0)
     assert plan.brokers == 4
