@@ -109,7 +109,7 @@ class NoRoomForEpoch(StaleMemberEpoch):
 
 
 class UnreleasedInstanceId(StrandlineError):
-    """Another process is this instance, and has not left."""
+    """Another process is this instance, and has not left: strandline's consumers wait until it is out."""
 
     code = ErrorCode.UNRELEASED_INSTANCE_ID
 

@@ -8,6 +8,7 @@ import click
 
 from strandline.cli.shell.command import Command, Invocation, pass_invocation, run
 from strandline.cli.shell.configs import named_values
+from strandline.vocabulary.configs.groups import NAMES
 
 
 @click.command(cls=Command)
@@ -26,6 +27,8 @@ def alter(invocation: Invocation, name: str, configs: dict[str, str], unset: tup
     """
     if not configs and not unset:
         raise click.UsageError("nothing to change: give --config NAME=VALUE or --unset NAME")
+    if unknown := [each for each in unset if each not in NAMES]:
+        raise click.UsageError(f"unknown group config {unknown[0]!r}; known are {', '.join(NAMES)}")
     from strandline import Admin
 
     async def main() -> None:
@@ -54,6 +57,7 @@ def configs_of(invocation: Invocation, names: tuple[str, ...]) -> None:
     if invocation.out.json:
         for group, config in found.items():
             invocation.out.emit({"group": group, "config": dict(config)})
-    elif found:
-        rows = [(group, *each) for group, config in found.items() for each in config.items()]
+    elif rows := [(group, *each) for group, config in found.items() for each in config.items()]:
         invocation.out.table(("group", "config", "value"), rows)
+    else:
+        invocation.out.note("the brokers' settings count, there are no others")

@@ -62,24 +62,29 @@ class Membership:
 
         Raises click.UsageError for options that exclude each other.
         """
-        given_values = {
-            "group_protocol": self.group_protocol,
-            "rebalance_protocol": self.rebalance_protocol,
-            "client_id": self.client_id,
-            "group_instance_id": self.instance,
-            "session_timeout_ms": self.session_timeout_ms,
-        }
-        given: dict[str, Any] = {name: value for name, value in given_values.items() if value is not None}
+        given: dict[str, Any] = {}
+        options: list[str] = []
+        for option, name, value in (
+            ("--group-protocol", "group_protocol", self.group_protocol),
+            ("--rebalance-protocol", "rebalance_protocol", self.rebalance_protocol),
+            ("--client-id", "client_id", self.client_id),
+            ("--instance", "group_instance_id", self.instance),
+            ("--session-timeout-ms", "session_timeout_ms", self.session_timeout_ms),
+        ):
+            if value is not None:
+                given[name] = value
+                options.append(option)
         if self.session_timeout_ms is not None:
             given["heartbeat_interval_ms"] = min(HEARTBEAT_INTERVAL_MS, -(-self.session_timeout_ms // 3))
         if self.group is None:
             if given:
-                raise click.UsageError("options of a member need --group")
+                raise click.UsageError(f"give --group beside {', '.join(options)}: they are for members")
             return None
-        if self.group_protocol == "consumer" and (self.rebalance_protocol or self.session_timeout_ms):
+        decided = [each for each in options if each in ("--rebalance-protocol", "--session-timeout-ms")]
+        if self.group_protocol == "consumer" and decided:
             raise click.UsageError(
-                "--rebalance-protocol and --session-timeout-ms are for --group-protocol classic: for other "
-                "members the coordinator decides both"
+                f"{' and '.join(decided)}: only for --group-protocol classic; in other groups the "
+                "coordinator decides, and `strandline group alter` sets consumer.session.timeout.ms"
             )
         if partition is not None:
             raise click.UsageError("--partition and --group exclude each other: the group assigns partitions")

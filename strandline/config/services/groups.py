@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from strandline.config.limits import INTERVAL_MS_MAX
 
@@ -12,6 +12,8 @@ from strandline.config.limits import INTERVAL_MS_MAX
 class ConsumerGroupSettings(BaseModel):
     """The times of such groups, and the bounds of those that one group has in its own configs. A controller
     checks new configs by these, and a broker keeps to its own."""
+
+    model_config = ConfigDict(defer_build=True)
 
     group_consumer_session_timeout_ms: int = Field(default=45_000, ge=1, le=INTERVAL_MS_MAX)
     """A member whose coordinator assigns (KIP-848) is out of its group after this time in silence."""

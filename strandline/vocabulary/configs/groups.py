@@ -160,6 +160,8 @@ def altered(
 ) -> dict[str, str]:
     """What a group has after a change. A name that is unset may be any, as in Kafka. `replace`: it has
     nothing else. Raises InvalidConfig for what Kafka refuses, and for what would change nothing here."""
+    if both := [name for name in given if name in unset]:
+        raise InvalidConfig(f"group config {both[0]!r} is to be set and unset at once")
     checked = {name: text for name, value in given.items() if (text := _checked(name, value, bounds))}
     kept = {} if replace else {name: value for name, value in before.items() if name not in unset}
     after = {**kept, **checked}

@@ -101,7 +101,8 @@ def _present_instance(
         raise FencedInstanceId(f"instance {instance!r} is member {current!r} now, not {request.member!r}")
     if not member.away and member.classic is None:
         raise UnreleasedInstanceId(
-            f"instance {instance!r} is member {current!r}, which has not left: {request.member!r} cannot join"
+            f"instance {instance!r} is member {current!r}, which has not left: {request.member!r} can "
+            "join when that has left, or was silent for its session timeout"
         )
     return member
 

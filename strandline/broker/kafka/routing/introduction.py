@@ -30,14 +30,14 @@ from strandline.broker.kafka.wire.table.compiled import reading, writing
 from strandline.errors import ErrorCode
 
 FEATURE_LEVELS: Final[Mapping[str, int]] = {
-    "group.version": 0,
+    "group.version": 1,
     "share.version": 0,
     "streams.version": 0,
     "transaction.version": 2,
 }
 """Kafka's features that clients ask for, each with its level; 0: it is not there. Every broker of this
 version has these levels."""
-FEATURES_EPOCH: Final = 2
+FEATURES_EPOCH: Final = 3
 """Rises with each change of a level: clients keep the levels of the highest epoch that they have seen."""
 
 _NAME: Final = re.compile(r"(?![.-])[A-Za-z0-9.-]+(?<![.-])")

@@ -43,6 +43,7 @@ from strandline.errors import (
     Outcome,
     StrandlineError,
     UnknownMemberId,
+    UnreleasedInstanceId,
 )
 from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.vocabulary.groups import JOINS, NO_GENERATION, NO_MEMBER, ConsumerBeat
@@ -90,6 +91,8 @@ class AssignedMembership:
         """Calls of `answered`."""
         self._unsaid = False
         """True while a join waits for a coordinator. Once it is said, it is repeated until it is answered."""
+        self._waits = False
+        """True while a join waits for another process of this instance, which may be gone already."""
         self._pending = Pending()
         self._releasing: Partitions = ()
         self._next = Next.STAY
@@ -196,9 +199,17 @@ class AssignedMembership:
                 return self._expelled(error, what)
             case NotCoordinator() | CoordinatorNotAvailable():
                 return self.coordinator_lost()
+            case UnreleasedInstanceId() if self.generation == JOINS:
+                return self._wait(error)
             case _ if error.outcome is Outcome.FATAL:
                 return self._fail(error)
         return []
+
+    def _wait(self, error: StrandlineError) -> list[Effect]:
+        """The schedule repeats the join. A process that was killed is out after its session timeout, so its
+        successor need not be started once more."""
+        waited, self._waits = self._waits, True
+        return [] if waited else [LogLine(Level.WARNING, f"{self._name} waits: {error.message}")]
 
     # --- the assignment ----------------------------------------------------------------------
 
@@ -246,7 +257,7 @@ class AssignedMembership:
         self._enter(State.JOINING)
         self.generation = JOINS
         self._target, self._assigned, self._joined_in = {}, False, None
-        self._unsaid = not self._search.known
+        self._unsaid, self._waits = not self._search.known, False
         first = self._seek(reason) if self._unsaid else [self._say()]
         return [LogLine(Level.INFO, f"{self._name} joins: {reason}"), *first]
 

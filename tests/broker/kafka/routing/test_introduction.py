@@ -81,16 +81,20 @@ def test_software_without_a_name_learns_nothing(software: str, of: str, version:
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_features_that_are_not_there_are_at_level_0(version: int) -> None:
-    """So clients use transactions of version 2, and not the next protocol of groups. Version 3 leaves out
+    """So clients use transactions of version 2, and groups whose coordinator assigns. Version 3 leaves out
     what begins at 0, as Kafka does: its clients may refuse that (KAFKA-17011)."""
     found = answer(encode_request(API_VERSIONS, version, CLIENT), version)
     supported = {
         each["name"]: (each["min_version"], each["max_version"]) for each in found["supported_features"]
     }
-    levels = {"group.version": 0, "share.version": 0, "streams.version": 0, "transaction.version": 2}
+    levels = {"group.version": 1, "share.version": 0, "streams.version": 0, "transaction.version": 2}
     assert supported == ({} if version == 3 else {name: (0, level) for name, level in levels.items()})
-    finalized = [{"name": "transaction.version", "max_version_level": 2, "min_version_level": 2}]
-    assert (found["finalized_features_epoch"], found["finalized_features"]) == (2, finalized)
+    finalized = [
+        {"name": name, "max_version_level": level, "min_version_level": level}
+        for name, level in levels.items()
+        if level
+    ]
+    assert (found["finalized_features_epoch"], found["finalized_features"]) == (3, finalized)
     assert not found["zk_migration_ready"]
 
 
@@ -143,5 +147,5 @@ def test_the_answer_is_read_as_it_was_written() -> None:
     whole = b"".join(introduced(BYTES_OF_5).parts)[8:]
     found = reading(ANSWER, LAST, True)(Reader(whole, flexible=True))
     assert (len(found.served), found.features_epoch, found.finalized) == (
-        len(TABLE), 2, (FinalizedFeature("transaction.version", 2, 2),),
+        len(TABLE), 3, (FinalizedFeature("group.version", 1, 1), FinalizedFeature("transaction.version", 2, 2)),
     )  # fmt: skip

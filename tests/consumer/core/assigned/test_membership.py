@@ -200,11 +200,15 @@ def test_a_lost_coordinator_is_looked_for_and_the_membership_stays(error: Strand
     assert one.core.owned == {*parts(0)}
 
 
-def test_an_instance_that_another_process_has_ends_the_member_and_leaves_the_place_alone() -> None:
+def test_an_instance_waits_for_its_process_of_before_and_says_so_once() -> None:
+    """That one may have been killed: it is out after its session timeout."""
     one = One("i")
     error = UnreleasedInstanceId("it has not left")
-    assert one.fails(error) == [StopHeartbeat(), Fatal(error)]
-    assert one.core.state is State.FATAL
+    (line,) = one.core.heartbeat_failed("m", 0, error)
+    assert isinstance(line, LogLine) and "waits: it has not left" in line.text
+    assert one.core.heartbeat_failed("m", 0, error) == []
+    assert one.core.state is State.JOINING
+    assert one.gets(1, 0) == [Assign(parts(0), parts(0), 1)]
 
 
 def test_a_group_that_does_not_take_the_member_ends_it() -> None:
