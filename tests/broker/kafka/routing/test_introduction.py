@@ -146,6 +146,5 @@ def test_an_introduction_that_is_malformed_is_answered_in_version_0(whole: bytes
 def test_the_answer_is_read_as_it_was_written() -> None:
     whole = b"".join(introduced(BYTES_OF_5).parts)[8:]
     found = reading(ANSWER, LAST, True)(Reader(whole, flexible=True))
-    assert (len(found.served), found.features_epoch, found.finalized) == (
-        len(TABLE), 3, (FinalizedFeature("group.version", 1, 1), FinalizedFeature("transaction.version", 2, 2)),
-    )  # fmt: skip
+    finalized = (FinalizedFeature("group.version", 1, 1), FinalizedFeature("transaction.version", 2, 2))
+    assert (len(found.served), found.features_epoch, found.finalized) == (len(TABLE), 3, finalized)
