@@ -47,7 +47,7 @@ CEILINGS: Final[Mapping[str, int]] = {
     "lab/strandline_lab/interop": 2_320,
     "lab/strandline_lab/perf": 1_350,
     "lab/strandline_lab/report": 1_150,
-    "lab/strandline_lab/simulation": 15_230,
+    "lab/strandline_lab/simulation": 14_970,
     "tests": 149_320,
 }
 """The lines of all .py files below a folder, at most. `strandline` and `lab/strandline_lab` are the files

@@ -10,19 +10,14 @@ from functools import partial
 from random import Random
 from typing import Final, Literal
 
-from pydantic import BaseModel
-
 from strandline.auditing.recording import Recorder
-from strandline.client.reading.records import ConsumerRecord
 from strandline.consumer.consumer import Consumer
-from strandline.consumer.group.listener import RebalanceListener
 from strandline.errors import StrandlineError
 from strandline.host import Host
 from strandline.ids import OFFSETS_TOPIC, TopicPartition
 from strandline.simulation.engine.hosts import SimulatedProcess
 from strandline_lab.auditing.commits import Committed
 from strandline_lab.simulation.kafka.assigned import AssignedKafkaConsumer, Wish
-from strandline_lab.simulation.kafka.client import KafkaClient
 from strandline_lab.simulation.member_records import (
     LOST,
     REVOKED,
@@ -30,40 +25,29 @@ from strandline_lab.simulation.member_records import (
     TappedTransport,
 )
 from strandline_lab.simulation.stage import CoordinatorStep, Stage
-from strandline_lab.simulation.workloads.assigned.timing import AUTO_COMMIT_INTERVAL_MS, REBALANCE_MS
-from strandline_lab.simulation.workloads.workload import Pause
+from strandline_lab.simulation.workloads.assigned.timing import REBALANCE_MS
+from strandline_lab.simulation.workloads.reading.life import (
+    AUTO_COMMIT_INTERVAL_MS,
+    WORK_S,
+    WorkerPlan,
+    WorkingLife,
+    kafka_client,
+)
 
 Subscribes = Literal["steady", "all", "pattern"]
 Assignor = Literal["uniform", "range"]
 
-GET_MS_MAX: Final = 500
-RECORDS_MAX: Final = 4
-"""Records of one get call."""
-COMMIT_EVERY: Final = 5
-"""Get calls between two commits by hand."""
 REVOKED_S_MAX: Final = 2.0
 """How long it tries to commit what it gives up."""
-WORK_S: Final = (0.01, 0.1)
-"""The work on one record, on average: a slow member nearly always has records in hand."""
-SLOW_RATE: Final = 0.002
-"""The part of all records with work that takes longer than the group waits for a member."""
 
 
-class AssignedMember(BaseModel, frozen=True, extra="forbid"):
+class AssignedMember(WorkerPlan, frozen=True):
     """A member, in each of its lives."""
 
     subscribes: Subscribes
     """To the one topic that stays, to all of the group by their names, or to a pattern of these."""
     assignor: Assignor | None
     """That it asks for; None: none."""
-    by_hand: bool
-    """It commits its offsets itself."""
-    static: bool
-    """It returns under the name that it had (KIP-345)."""
-    work_s: Pause
-    """Its work on one record, on average."""
-    kafka: bool = False
-    """It is a Kafka client, and commits its offsets itself."""
     first: bool = False
     """A Kafka client speaks version 0 of ConsumerGroupHeartbeat: it gets its id, and knows no patterns."""
 
@@ -104,41 +88,21 @@ class Among:
         return re.escape(self.steady) + ".*"
 
 
-class AssignedLife(RebalanceListener):
+class AssignedLife(WorkingLife):
     """The life of a member as one process."""
 
     def __init__(
         self, plan: AssignedMember, name: str, process: SimulatedProcess, recorder: Recorder, among: Among
     ) -> None:
+        stage = among.stage
+        super().__init__(plan, name, process, recorder, stage, among.wrong, poll_ms_max=REBALANCE_MS)
         self._plan = plan
-        self.name = name
-        """The client's: all of its lives have it."""
         self._among = among
-        self._stage = stage = among.stage
-        self._recorder = recorder
-        self._random = stage.random(process.name)
-        self.process = process
-        self.leave = asyncio.Event()
-        """Set to have the member leave in order."""
         step = partial(CoordinatorStep, among.group, "heartbeat", topic=OFFSETS_TOPIC)
         self.record = MemberRecord(
             process.name, lambda: stage.now_s, lambda decisive: stage.step(step(decisive=decisive))
         )
-        self.acknowledged: list[Committed] = []
-        """Its commits by hand that were acknowledged."""
         self._commits = 0
-        self._next: dict[TopicPartition, int] = {}
-        """Of its partitions: the offset after the last record that it has finished with."""
-
-    @property
-    def static(self) -> bool:
-        """True if it has a name that its next life has, too."""
-        return self._plan.static
-
-    @property
-    def owned(self) -> set[TopicPartition]:
-        """The partitions that it has now."""
-        return set(self._next)
 
     def wants(self, topic: str) -> bool:
         """Whether it subscribes to this topic of the group."""
@@ -160,19 +124,15 @@ class AssignedLife(RebalanceListener):
 
     def _new_kafka_consumer(self) -> AssignedKafkaConsumer:
         plan, among = self._plan, self._among
-        random = self._stage.random(f"{self.process.name} client")
         pattern = among.pattern() if plan.subscribes == "pattern" else None
         return AssignedKafkaConsumer(
-            KafkaClient(
-                self.process, self._stage.cluster.kafka_bootstrap, among.steady, random, among.wrong,
-                flexible=random.random() < 1 / 2,
-            ),
+            kafka_client(self.process, among.steady, among.stage, among.wrong),
             among.group,
             Wish(among.topics(plan.subscribes), pattern, plan.assignor, 0 if plan.first else 1),
             self.record,
             instance=self.name if plan.static else None,
             rebalance_timeout_ms=REBALANCE_MS,
-        )  # fmt: skip
+        )
 
     def _new_consumer(self, host: Host) -> Consumer:
         plan, record = self._plan, self.record
@@ -191,66 +151,15 @@ class AssignedLife(RebalanceListener):
             auto_commit_interval_ms=AUTO_COMMIT_INTERVAL_MS,
         )
 
-    async def _work_on(self, host: Host) -> None:
-        calls = 0
-        while not self.leave.is_set():
-            await self._work(host, await self._get())
-            calls += 1
-            if self._plan.by_hand and calls % COMMIT_EVERY == 0:
-                await self._commit()
-        if self._plan.by_hand:
-            await self._commit()
-
-    async def _get(self) -> list[ConsumerRecord]:
-        consumer = self._consumer
-        try:
-            found = await consumer.getmany(timeout_ms=GET_MS_MAX, max_records=RECORDS_MAX)
-            return [record for records in found.values() for record in records]
-        except StrandlineError as error:
-            if not error.retriable or consumer.error() is not None:
-                raise
-            return []
-
-    async def _work(self, host: Host, records: list[ConsumerRecord]) -> None:
-        """All records of a get call count as handled together."""
-        for record in records:
-            if record.topic == self._among.steady:
-                self._recorder.received(record.partition, [record])
-            if TopicPartition(record.topic, record.partition) not in self._next:
-                self._among.wrong.append(
-                    f"{self.process.name} got record {record.offset} of {record.topic}-{record.partition}, "
-                    "which it does not own"
-                )
-        for _ in records:
-            slow = self._random.random() < SLOW_RATE and not self._hurries
-            await host.clock.sleep(
-                REBALANCE_MS / 1000 * 1.5 if slow else self._random.expovariate(1 / self._work_s)
-            )
-        for record in records:
-            if record.topic == self._among.steady:
-                self._recorder.handled(record.partition, record.offset)
-            place = TopicPartition(record.topic, record.partition)
-            if place in self._next:
-                self._next[place] = record.offset + 1
-
-    @property
-    def _work_s(self) -> float:
-        return WORK_S[0] if self._hurries else self._plan.work_s
-
-    @property
-    def _hurries(self) -> bool:
-        """After the faults: what has piled up has to be done before the run ends."""
-        return self._stage.faults_ended.is_set()
+    def _judges(self, topic: str) -> bool:
+        return topic == self._among.steady
 
     async def _commit(self) -> None:
-        """Offsets that cannot be committed now go with the next commit, or to the next owner. Each commit has
-        metadata of its own."""
+        """Each commit has metadata of its own."""
         self._commits += 1
         note = f"{self.process.name} commit {self._commits}"
         offsets = {
-            place: offset
-            for place, offset in self._next.items()
-            if offset >= 0 and place.topic == self._among.steady
+            place: offset for place, offset in self._next.items() if offset >= 0 and self._judges(place.topic)
         }
         try:
             if isinstance(self._consumer, Consumer):
@@ -273,7 +182,7 @@ class AssignedLife(RebalanceListener):
 
     async def on_revoked(self, removed: set[TopicPartition]) -> None:
         try:
-            if self._plan.by_hand:
+            if self._by_hand:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(REVOKED_S_MAX):
                         await self._commit()
@@ -290,4 +199,4 @@ class AssignedLife(RebalanceListener):
         self._recorder.unassigned(*self._of_steady(places), in_order=how == REVOKED)
 
     def _of_steady(self, places: set[TopicPartition]) -> tuple[int, ...]:
-        return tuple(sorted(place.partition for place in places if place.topic == self._among.steady))
+        return tuple(sorted(place.partition for place in places if self._judges(place.topic)))

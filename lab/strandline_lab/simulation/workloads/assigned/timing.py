@@ -10,6 +10,5 @@ REBALANCE_MS: Final = 5_000
 """How long a member may take to give partitions up; and how long it may go without a get call."""
 RECONCILE_MS: Final = 1_000
 """How often brokers look at topics."""
-AUTO_COMMIT_INTERVAL_MS: Final = 1_000
 PEACE_S_MAX: Final = 60.0
 """From the end of all faults and changes: until each partition has an owner, and all is committed."""

@@ -1,0 +1,1 @@
+"""What all groups that read have in common: members that assign, or a coordinator that does."""
