@@ -176,7 +176,7 @@ class AssignedLife(WorkingLife):
     # --- what it owns ------------------------------------------------------------------------
 
     def on_assigned(self, added: set[TopicPartition]) -> None:
-        self._next |= dict.fromkeys(added, -1)
+        self._next |= dict.fromkeys(sorted(added), -1)  # it commits them in this order
         self.record.takes(added, self._consumer.group_metadata().member_id)
         self._recorder.assigned(*self._of_steady(added))
 
