@@ -28,6 +28,8 @@ def _quick_to_find() -> list[Mutation]:
 def test_the_text_that_a_mutation_replaces_occurs_once(mutation: Mutation) -> None:
     assert mutation.occurrences(PACKAGE.parent) == 1
     assert mutation.new != mutation.old
+    code = (PACKAGE.parent / mutation.path).read_text().replace(mutation.old, mutation.new)
+    compile(code, mutation.path, "exec")  # a break of another kind than the one that is meant shows nothing
 
 
 def test_each_mutation_has_a_name_of_its_own() -> None:

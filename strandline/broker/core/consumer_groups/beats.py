@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from strandline.broker.core.consumer_groups.change import Change
 from strandline.broker.core.consumer_groups.group import ConsumerGroup
 from strandline.broker.core.consumer_groups.member import ConsumerMember
+from strandline.broker.core.consumer_groups.presence import check_instance, check_room
 from strandline.broker.core.consumer_groups.topics import Topic
 from strandline.errors import (
-    FencedInstanceId,
     FencedMemberEpoch,
-    GroupMaxSizeReached,
     UnknownMemberId,
     UnreleasedInstanceId,
 )
@@ -43,11 +42,8 @@ def beat(change: Change, arrived: Arrived) -> ConsumerBeat:
     GroupMaxSizeReached."""
     group, request = change.group, arrived.request
     old = _present(group, request)
-    if old is None and len(group.members) >= arrived.members_max:
-        raise GroupMaxSizeReached(
-            f"the group has {len(group.members)} members; it may have {arrived.members_max}",
-            limit=arrived.members_max,
-        )
+    if old is None:
+        check_room(group, arrived.members_max)
     before = old or ConsumerMember(request.member)
     if old is not None and (old.member != request.member or old.away or old.classic is not None):
         before = replace(old, member=request.member, epoch=JOINS, previous_epoch=JOINS, classic=None)
@@ -88,17 +84,14 @@ def _present(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember
 def _present_instance(
     group: ConsumerGroup, request: ConsumerHeartbeat, instance: str
 ) -> ConsumerMember | None:
+    if request.epoch != JOINS:
+        check_instance(group, instance, request.member)
     current = group.statics.get(instance)
-    joins = request.epoch == JOINS
     if current is None:
-        if not joins:
-            raise UnknownMemberId(f"the group has no instance {instance!r}")
         return None
     member = group.members[current]
     if current == request.member:
         return member
-    if not joins:
-        raise FencedInstanceId(f"instance {instance!r} is member {current!r} now, not {request.member!r}")
     if not member.away and member.classic is None:
         raise UnreleasedInstanceId(
             f"instance {instance!r} is member {current!r}, which has not left: {request.member!r} can "

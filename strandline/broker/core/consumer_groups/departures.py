@@ -7,7 +7,8 @@ from dataclasses import replace
 from strandline.broker.core.consumer_groups.change import Change
 from strandline.broker.core.consumer_groups.group import ConsumerGroup
 from strandline.broker.core.consumer_groups.member import ConsumerMember, MemberState
-from strandline.errors import FencedInstanceId, UnknownMemberId
+from strandline.broker.core.consumer_groups.presence import check_instance
+from strandline.errors import UnknownMemberId
 from strandline.vocabulary.groups import LEAVES_FOR_A_WHILE, ConsumerBeat, ConsumerHeartbeat
 
 
@@ -33,13 +34,7 @@ def take_out(change: Change, member: ConsumerMember, why: str) -> None:
 
 def _leaving(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember:
     if request.instance is not None:
-        current = group.statics.get(request.instance)
-        if current is None:
-            raise UnknownMemberId(f"the group has no instance {request.instance!r}")
-        if current != request.member:
-            raise FencedInstanceId(
-                f"instance {request.instance!r} is member {current!r} now, not {request.member!r}"
-            )
+        check_instance(group, request.instance, request.member)
     member = group.members.get(request.member)
     if member is None or member.classic is not None:
         raise UnknownMemberId(f"the group has no member {request.member!r} of the consumer protocol")

@@ -9,12 +9,8 @@ from strandline.broker.core.consumer_groups.change import Change
 from strandline.broker.core.consumer_groups.classic.speech import Seen, Speech, keys_of, speech_of
 from strandline.broker.core.consumer_groups.group import ConsumerGroup
 from strandline.broker.core.consumer_groups.member import ClassicWords, ConsumerMember, MemberState
-from strandline.errors import (
-    FencedInstanceId,
-    GroupMaxSizeReached,
-    InconsistentGroupProtocol,
-    UnknownMemberId,
-)
+from strandline.broker.core.consumer_groups.presence import check_instance, check_room
+from strandline.errors import InconsistentGroupProtocol, UnknownMemberId
 from strandline.vocabulary.groups import JOINS, NO_MEMBER
 
 
@@ -43,11 +39,8 @@ def check(group: ConsumerGroup, joins: ClassicJoin) -> ConsumerMember | None:
     """
     old = _present(group, joins)
     _check_agrees(group, joins, old)
-    if old is None and len(group.members) >= joins.members_max:
-        raise GroupMaxSizeReached(
-            f"the group has {len(group.members)} members; it may have {joins.members_max}",
-            limit=joins.members_max,
-        )
+    if old is None:
+        check_room(group, joins.members_max)
     return old
 
 
@@ -108,14 +101,10 @@ def _present(group: ConsumerGroup, joins: ClassicJoin) -> ConsumerMember | None:
         if member is not None and member.classic is None:
             raise UnknownMemberId(f"member {joins.member!r} is of the consumer protocol")
         return member
-    current = group.statics.get(joins.instance, NO_MEMBER)
     if not joins.names_id:
-        return group.members.get(current)
-    if not current:
-        raise UnknownMemberId(f"the group has no instance {joins.instance!r}")
-    if current != joins.member:
-        raise FencedInstanceId(f"instance {joins.instance!r} is member {current!r} now, not {joins.member!r}")
-    return group.members[current]
+        return group.members.get(group.statics.get(joins.instance, NO_MEMBER))
+    check_instance(group, joins.instance, joins.member)
+    return group.members[joins.member]
 
 
 def _check_agrees(group: ConsumerGroup, joins: ClassicJoin, old: ConsumerMember | None) -> None:

@@ -93,7 +93,7 @@ def _answer_gone(
     error: StrandlineError = UnknownMemberId(f"member {member_id!r} is out of group {group.name!r}")
     instance = None if before is None else before.instance
     if instance is not None and instance in consumers.core.statics:
-        error = FencedInstanceId(f"instance {instance!r} of group {group.name} is not {member_id!r} any more")
+        error = FencedInstanceId(f"instance {instance!r} of group {group.name} is no longer {member_id!r}")
     call = consumers.held.pop(member_id, None)
     if call is not None:
         turn.answer(call, error)

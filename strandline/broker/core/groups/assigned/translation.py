@@ -25,12 +25,11 @@ from strandline.broker.core.groups.assigned.writing import write
 from strandline.broker.core.groups.requests import Join
 from strandline.broker.core.groups.state.consumers import Consumers
 from strandline.broker.core.groups.state.group import Group
-from strandline.broker.core.groups.state.owners import owner_after
+from strandline.broker.core.groups.state.owners import check_instance, owner_after
 from strandline.broker.core.groups.state.ownership_reports import publish_changes
 from strandline.broker.core.groups.state.subscriptions import CONSUMERS
 from strandline.broker.core.groups.state.turn import Turn
 from strandline.errors import (
-    FencedInstanceId,
     IllegalGeneration,
     InconsistentGroupProtocol,
     RebalanceInProgress,
@@ -203,14 +202,7 @@ def _any_member(
 ) -> ConsumerMember:
     """Raises UnknownMemberId, FencedInstanceId, GroupAuthorizationFailed."""
     core = consumers.core
-    if instance is not None:
-        current = core.statics.get(instance)
-        if current is None:
-            raise UnknownMemberId(f"group {group.name} has no instance {instance!r}")
-        if current != member_id:
-            raise FencedInstanceId(
-                f"instance {instance!r} of group {group.name} is member {current!r} now, not {member_id!r}"
-            )
+    check_instance(core.statics, group.name, member_id, instance)
     member = core.members.get(member_id)
     if member is None:
         raise UnknownMemberId(f"group {group.name} has no member {member_id!r}")

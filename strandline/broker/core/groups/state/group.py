@@ -16,7 +16,7 @@ from strandline.broker.core.groups.records import GENERATION_MAX, GroupValue, Re
 from strandline.broker.core.groups.state.consumers import COUNTED_AS, Consumers
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.offsets import Offsets
-from strandline.broker.core.groups.state.owners import owner_after
+from strandline.broker.core.groups.state.owners import check_instance, owner_after
 from strandline.broker.core.groups.state.states import GroupState, transition
 from strandline.broker.core.groups.state_bytes import (
     GROUP_BYTES,
@@ -27,7 +27,6 @@ from strandline.broker.core.groups.state_bytes import (
 )
 from strandline.broker.core.groups.stored import GroupRecord, KindKey, within_limits
 from strandline.errors import (
-    FencedInstanceId,
     IllegalGeneration,
     InvalidRequest,
     RebalanceInProgress,
@@ -306,14 +305,7 @@ class Group:
         """The member that sent a request, by this caller. Raises UnknownMemberId, or FencedInstanceId for a
         member whose instance is another process by now (KIP-345); GroupAuthorizationFailed for a member of
         another caller."""
-        if instance is not None:
-            current = self.statics.get(instance)
-            if current is None:
-                raise UnknownMemberId(f"group {self.name} has no instance {instance!r}")
-            if current != member:
-                raise FencedInstanceId(
-                    f"instance {instance!r} of group {self.name} is member {current!r} now, not {member!r}"
-                )
+        check_instance(self.statics, self.name, member, instance)
         found = self.members.get(member)
         if found is None:
             raise UnknownMemberId(f"group {self.name} has no member {member!r}")

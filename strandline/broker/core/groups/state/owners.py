@@ -7,7 +7,9 @@ loaded from the log belongs to the first caller that speaks for it: the log has 
 
 from __future__ import annotations
 
-from strandline.errors import GroupAuthorizationFailed
+from collections.abc import Mapping
+
+from strandline.errors import FencedInstanceId, GroupAuthorizationFailed, UnknownMemberId
 from strandline.security.principal import ANONYMOUS, Principal
 
 
@@ -21,3 +23,17 @@ def owner_after(owner: Principal | None, by: Principal | None, what: str) -> Pri
     if owner is None or owner == ANONYMOUS:
         return by
     raise GroupAuthorizationFailed(f"{by} did not join as {what}")
+
+
+def check_instance(statics: Mapping[str, str], group: str, member: str, instance: str | None) -> None:
+    """`statics`: the member of each instance of the group. Raises UnknownMemberId, or FencedInstanceId for a
+    member whose instance is another process by now (KIP-345)."""
+    if instance is None:
+        return
+    current = statics.get(instance)
+    if current is None:
+        raise UnknownMemberId(f"group {group} has no instance {instance!r}")
+    if current != member:
+        raise FencedInstanceId(
+            f"instance {instance!r} of group {group} is member {current!r} now, not {member!r}"
+        )

@@ -22,11 +22,11 @@ GROUPS: Final = (
         "a commit of a member that was removed is accepted",
         "G1",
         _KEEPER,
-        "        member = group.current(request.member, request.instance, request.generation, "
+        "            member = group.current(request.member, request.instance, request.generation, "
         "self._turn.by)\n",
-        """        if request.member not in group.members:
-            return
-        member = group.current(request.member, request.instance, request.generation, self._turn.by)
+        """            if request.member not in group.members:
+                return
+            member = group.current(request.member, request.instance, request.generation, self._turn.by)
 """,
         workloads=_GROUPS,
         seed=35,
@@ -34,9 +34,9 @@ GROUPS: Final = (
     Mutation(
         "a request of a process that another one replaced is not fenced",
         "G1",
-        "strandline/broker/core/groups/state/group.py",
-        "            if current != member:\n",
-        "            if current not in self.members:\n",
+        "strandline/broker/core/groups/state/owners.py",
+        "    if current != member:\n",
+        "    if not current:\n",
         workloads=_GROUPS,
         stalls=True,
         seed=3,
