@@ -8,17 +8,15 @@ protocol.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
-from strandline.errors import StrandlineError
-from strandline.ids import PartitionId, PartitionKey
-from strandline.vocabulary.groups import ConsumerBeat
+from strandline.ids import PartitionKey
 from tests.broker.core.consumer_groups.classic_client import ClassicClient
-from tests.broker.core.consumer_groups.play import LIMITS_HERE, Client, Play
+from tests.broker.core.consumer_groups.play import Client
+from tests.broker.core.consumer_groups.walk import Walk
 
 CONSUMERS = st.sampled_from("AB")
 CLASSIC = st.sampled_from("KLM")
@@ -28,16 +26,10 @@ INSTANCES = {"B": "i", "M": "i"}
 """B and M are one instance, which changes its protocol: not both at a time."""
 
 
-class Migration(RuleBasedStateMachine):
+class Migration(Walk):
     def __init__(self) -> None:
         super().__init__()
-        self.play = Play()
-        self.play.make("t", 3)
-        self.play.make("u", 2)
         self.cooperative = False
-        self.sent: list[tuple[Client, int, str, bool]] = []
-        self.unsure: set[str] = set()
-        """Members whose last heartbeat failed: the next one says all, so that its answer does."""
 
     @initialize(cooperative=st.booleans())
     def agree(self, cooperative: bool) -> None:
@@ -53,63 +45,23 @@ class Migration(RuleBasedStateMachine):
             return
         if client.instance is not None:
             self.stop_classic("M")
-        client.topics, client.owned, client.assigned = topics, frozenset(), frozenset()
-        said = {"topics": topics, "rebalance_timeout_ms": 60_000, "owned": ()}
-        self.sent.append((client, 0, self.play.send(client, 0, **said), False))
-        self.take()
+        self.send_join(client, topics)
 
     @rule(name=CONSUMERS, gives=st.booleans())
     def beat(self, name: str, gives: bool) -> None:
-        client = self.play.clients.get(name)
-        if client is None or client.epoch <= 0 or self.waits(client):
-            return
-        said: dict[str, Any] = {}
-        if gives or name in self.unsure:
-            client.owned &= client.assigned
-            said["owned"] = tuple(sorted(client.owned))
-        if name in self.unsure:
-            said |= {"topics": client.topics, "rebalance_timeout_ms": 60_000}
-        self.sent.append((client, client.epoch, self.play.send(client, client.epoch, **said), gives))
-        self.take()
+        self.send_beat(name, gives=gives)
 
     @rule(name=CONSUMERS, for_a_while=st.booleans())
     def leave(self, name: str, for_a_while: bool) -> None:
-        client = self.play.clients.get(name)
-        if client is None or client.epoch <= 0 or self.waits(client):
+        client = self.here(name)
+        if client is None:
             return
         self.drop(client)
         self.play.send(client, -2 if for_a_while and client.instance else -1)
 
     @rule(name=CONSUMERS)
     def die(self, name: str) -> None:
-        client = self.play.clients.get(name)
-        if client is not None:
-            self.drop(client)
-
-    def drop(self, client: Client) -> None:
-        client.epoch, client.owned, client.assigned = 0, frozenset(), frozenset()
-        self.sent = [each for each in self.sent if each[0] is not client]
-
-    def waits(self, client: Client) -> bool:
-        return any(each[0] is client for each in self.sent)
-
-    def take(self) -> None:
-        """Clients take the answers that are there."""
-        for each in list(self.sent):
-            client, _, token, gives = each
-            if self.play.stage.waits(token):
-                continue
-            self.sent.remove(each)
-            answer = self.play.take(client, token)
-            self.unsure.discard(client.member)
-            if isinstance(answer, ConsumerBeat):
-                if gives:
-                    client.owned = client.assigned
-            else:
-                assert isinstance(answer, StrandlineError)
-                self.unsure.add(client.member)
-                if not answer.retriable:
-                    self.drop(client)
+        self.stop(name)
 
     # --- members of the classic protocol -----------------------------------------------------
 
@@ -155,17 +107,6 @@ class Migration(RuleBasedStateMachine):
         if partitions > self.play.partitions_of(name):
             self.play.make(name, partitions)
 
-    @rule()
-    def look(self) -> None:
-        self.play.look()
-
-    @rule(writes=st.booleans())
-    def log_holds(self, writes: bool) -> None:
-        self.play.stage.writing = writes
-        while writes and self.play.stage.wanted:
-            self.play.stage.written()
-        self.take()
-
     @precondition(lambda self: bool(self.play.stage.wanted))
     @rule(written=st.booleans())
     def a_write_fails(self, written: bool) -> None:
@@ -177,12 +118,7 @@ class Migration(RuleBasedStateMachine):
         stage.failed()
         self.take()
 
-    @rule()
-    def move(self) -> None:
-        self.play.stage.unload()
-        self.take()
-        self.play.stage = self.play.stage.elsewhere(limits=LIMITS_HERE)
-        self.sent.clear()
+    def moved(self) -> None:
         for client in self.play.classic.values():
             client.lose_answers()
 
@@ -204,19 +140,10 @@ class Migration(RuleBasedStateMachine):
 
     # --- what holds --------------------------------------------------------------------------
 
-    @invariant()
-    def no_partition_has_two_readers(self) -> None:
-        readers = Counter(key for client in self.play.clients.values() for key in client.owned)
+    def read_now(self) -> Counter[PartitionKey]:
+        readers = super().read_now()
         readers.update(key for each in self.play.classic.values() for key in each.keys)
-        assert not [key for key, count in readers.items() if count > 1], readers
-
-    @invariant()
-    def no_partition_has_two_owners(self) -> None:
-        found = self.play.described()
-        if found is None:
-            return
-        held = Counter(key for member in found.members for key in (*member.assigned, *member.revoking))
-        assert not [key for key, count in held.items() if count > 1], held
+        return readers
 
     def teardown(self) -> None:
         self.log_holds(True)
@@ -228,12 +155,7 @@ class Migration(RuleBasedStateMachine):
         classic = [client for client in self.play.classic.values() if not client.gone]
         wanted = {topic for client in consumers for topic in client.topics}
         wanted |= {topic for each in classic for topic in each.topics}
-        keys = {
-            PartitionKey(topic.topic_id, PartitionId(number))
-            for name in wanted
-            if (topic := self.play.topics[name]) is not None
-            for number in range(topic.partitions)
-        }
+        keys = self.keys_of(wanted)
         owned = {key for each in classic for key in each.keys}
         owned |= {key for client in consumers for key in client.owned}
         if consumers or not classic:
